@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+# The compiled accelerator, for the environment and for its sources; without a compiler it is left out.
+READY := .venv/.accelerator
 CLASS_ARCHIVE := .venv/spark-classes.jsa
 SOURCES := kwire mockbroker tools tests
 # Tests run in parallel, in two processes more than there are cores, since many wait for other processes; each may have a
@@ -23,36 +25,40 @@ $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
 	@touch $@
 
-demo: $(STAMP)  ## Run a cluster with a live page, five share consumers and a fault; write a capture, and a report with Spark.
+$(READY): $(STAMP) $(wildcard kwire/accelerator/src/*)
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+demo: $(READY)  ## Run a cluster with a live page, five share consumers and a fault; write a capture, and a report with Spark.
 	@$(BIN)/python -m tools.demo
 
 # Classes of Spark that the tests' sessions map instead of loading them; without Java they skip, and need none.
 test quick test-changed coverage: export KWIRE_CLASS_ARCHIVE = $(CURDIR)/$(CLASS_ARCHIVE)
-$(CLASS_ARCHIVE): $(STAMP)
+$(CLASS_ARCHIVE): $(READY)
 	@rm -f $@
 	@KWIRE_CLASS_ARCHIVE=$(CURDIR)/$@ $(BIN)/kwire report tests/captures/small_share.pcap -o .venv/report.html \
 		> .venv/report.log 2>&1 || echo "==> Spark starts without stored classes: see .venv/report.log"
 
-test: $(STAMP) $(CLASS_ARCHIVE)  ## Run all tests. TESTS=tests/kwire/records runs a part of them.
+test: $(READY) $(CLASS_ARCHIVE)  ## Run all tests. TESTS=tests/kwire/records runs a part of them.
 	@$(PYTEST) $(TESTS)
 
-quick: $(STAMP)  ## Lint, check types and run the unit tests: less than a minute.
+quick: $(READY)  ## Lint, check types and run the unit tests: less than a minute.
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
 	@$(PYTEST) -q -m "not spark and not client and not slow" tests/tidy tests/kwire tests/mockbroker
 
-test-changed: $(STAMP)  ## Run the tests of the modules that changed since BASE (default: main).
+test-changed: $(READY)  ## Run the tests of the modules that changed since BASE (default: main).
 	@$(BIN)/python -m tools.changed_tests $(or $(BASE),main) -- -n $(WORKERS) --dist worksteal
 
-test-python: $(STAMP)  ## Run the tests without Spark on another Python: make test-python PYTHON=python3.13.
+test-python: $(READY)  ## Run the tests without Spark on another Python: make test-python PYTHON=python3.13.
 	@PYTHON="$(PYTHON)" bash tools/test_python.sh
 
-coverage: $(STAMP)  ## Measure the statement coverage of the quick unit tests; fails below the bar of setup.cfg.
+coverage: $(READY)  ## Measure the statement coverage of the quick unit tests; fails below the bar of setup.cfg.
 	@$(PYTEST) -q -m "not spark and not client and not slow" --cov --cov-report=term:skip-covered \
 		tests/kwire tests/mockbroker
 
-check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
+check: $(READY)  ## Lint, types, import contracts, and that generated files are current.
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
@@ -62,39 +68,39 @@ check: $(STAMP)  ## Lint, types, import contracts, and that generated files are 
 	$(BIN)/python -m tools.reference --check
 	$(BIN)/python -m tools.pictures --check
 
-format: $(STAMP)  ## Format the code, sort imports and apply the safe fixes of the linter.
+format: $(READY)  ## Format the code, sort imports and apply the safe fixes of the linter.
 	@$(BIN)/ruff check --fix --quiet $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
 
-generate: $(STAMP)  ## Write the generated code, pages and pictures.
+generate: $(READY)  ## Write the generated code, pages and pictures.
 	$(BIN)/python -m tools.generate
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tools.pictures
 
-docs: $(STAMP)  ## Build the documentation site in out/docs.
+docs: $(READY)  ## Build the documentation site in out/docs.
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs out/docs
 	@echo "out/docs/index.html"
 
-sim: $(STAMP)  ## Run the simulator: make sim SEED=7 runs one seed, make sim SEEDS=5000 many.
+sim: $(READY)  ## Run the simulator: make sim SEED=7 runs one seed, make sim SEEDS=5000 many.
 	@$(BIN)/python -m mockbroker.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-oracle: $(STAMP)  ## Compare the recorded answers with a real Apache Kafka: RELEASE=4.3 or 4.4. Needs Java and Maven.
+oracle: $(READY)  ## Compare the recorded answers with a real Apache Kafka: RELEASE=4.3 or 4.4. Needs Java and Maven.
 	$(BIN)/python -m tests.conversations.live --release $(RELEASE) $(CONVERSATIONS)
 	$(BIN)/python -m tests.conversations.live --release $(RELEASE) --generated $(or $(HISTORIES),10)
 	$(BIN)/python -m tests.nodes.live --release $(RELEASE) $(STORIES)
 	$(BIN)/python -m tests.support.captures.kafka_captures check
 
-oracle-early: $(STAMP)  ## Compare with a real Apache Kafka 4.0.0 and its early access to share groups. Needs Java and Maven.
+oracle-early: $(READY)  ## Compare with a real Apache Kafka 4.0.0 and its early access to share groups. Needs Java and Maven.
 	$(BIN)/python -m tests.conversations.early
 	$(BIN)/python -m tests.conversations.early --generated 10
 
-foreign: $(STAMP)  ## Run Apache Kafka's own tests and franz-go's against mockbroker. Needs Java, Maven and Go.
+foreign: $(READY)  ## Run Apache Kafka's own tests and franz-go's against mockbroker. Needs Java, Maven and Go.
 	$(BIN)/python -m tests.foreign $(FOREIGN)
 
-fuzz-oracle: $(STAMP)  ## Compare random requests with a real Apache Kafka: make fuzz-oracle PAIRS=20000 SEED=7. Needs Java and Maven.
+fuzz-oracle: $(READY)  ## Compare random requests with a real Apache Kafka: make fuzz-oracle PAIRS=20000 SEED=7. Needs Java and Maven.
 	$(BIN)/python -m tools.oracle.fuzz --pairs $(or $(PAIRS),600) $(if $(SEED),--seed $(SEED)) $(FUZZ)
 
-bench: $(STAMP)  ## Measure beside the peers and write docs/performance.md.
+bench: $(READY)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench
 
 clean:  ## Remove the virtual environment and everything that was built.

@@ -1,9 +1,12 @@
-"""Puts the schemas, which lie beside the packages in a checkout, into the wheel; all else is in setup.cfg."""
+"""Puts the schemas, which lie beside the packages in a checkout, into the wheel, and builds the accelerator.
+
+All else is in setup.cfg. The accelerator is optional: without a compiler the installation has the Python code only.
+"""
 
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
@@ -26,4 +29,11 @@ class BuildWithSchemas(build_py):
             shutil.copyfile(file, copy)
 
 
-setup(cmdclass={"build_py": BuildWithSchemas})
+NATIVE = Extension(
+    "kwire.accelerator.native",
+    sources=sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("kwire/accelerator/src/*.c")),
+    depends=sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("kwire/accelerator/src/*.h")),
+    optional=True,
+)
+
+setup(ext_modules=[NATIVE], cmdclass={"build_py": BuildWithSchemas})

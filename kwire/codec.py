@@ -102,7 +102,7 @@ def encode(message: msgspec.Struct, version: int, *, edition: str | None = None)
     """
     codec = _find_codec_of(message, version, edition)
     try:
-        return b"".join(codec.writers[version](message))
+        return codec.encoders[version](message)
     except FAILURES:
         return schema_codec.write_message(codec, version, message)
 

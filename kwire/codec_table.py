@@ -3,29 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kwire.accelerator import NATIVE
+from kwire.accelerator.plans import FieldTables, MessageDescriber, VersionRange
 from kwire.primitives import Part
+
+if TYPE_CHECKING:
+    from kwire.accelerator.native import MessageCodec
 
 #: Reads a message from an offset; returns it with the offset behind it.
 Reader = Callable[[bytes, int], tuple[Any, int]]
 #: Writes a message as parts to be joined.
 Writer = Callable[[Any], list[Part]]
+#: Writes a message as bytes.
+Encoder = Callable[[Any], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One message of one edition."""
+    """One message of one edition: its functions by version.
+
+    A generated module gives the Python functions. With the accelerator, `readers`, `writers` and `encoders` are those
+    of the extension, with the same arguments, results and errors; `pure_readers` and `pure_writers` stay.
+    """
 
     message: type[msgspec.Struct]
-    readers: Mapping[int, Reader]
-    writers: Mapping[int, Writer]
+    pure_readers: Mapping[int, Reader]
+    pure_writers: Mapping[int, Writer]
     #: The classes of its structs by their names in the schema.
     structs: Mapping[str, type[msgspec.Struct]]
     #: The API key or record type, -1 where there is none; with the name and edition, as the class has them.
-    api_key: int = -1
-    name: str = ""
-    edition: str = ""
+    api_key: int
+    name: str
+    edition: str
+    #: The versions in which lengths are varints and structs end with tagged fields.
+    flexible_versions: VersionRange
+    #: The fields of the structs.
+    tables: FieldTables
+    readers: Mapping[int, Reader] = field(init=False)
+    writers: Mapping[int, Writer] = field(init=False)
+    encoders: Mapping[int, Encoder] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the functions in use."""
+        readers, writers = self.pure_readers, self.pure_writers
+        if NATIVE is None:
+            encoders: Mapping[int, Encoder] = {version: _join_parts(write) for version, write in writers.items()}
+        else:
+            codecs = {version: self._native_codec(version) for version in readers}
+            readers = {version: codec.read for version, codec in codecs.items()}
+            writers = {version: codec.write for version, codec in codecs.items()}
+            encoders = {version: codec.encode for version, codec in codecs.items()}
+        # The class is frozen for everybody else.
+        object.__setattr__(self, "readers", readers)
+        object.__setattr__(self, "writers", writers)
+        object.__setattr__(self, "encoders", encoders)
+
+    def _native_codec(self, version: int) -> MessageCodec:
+        assert NATIVE is not None
+        describe = MessageDescriber(self.message, self.structs, self.tables, self.flexible_versions, version)
+        codec: MessageCodec = NATIVE.MessageCodec(describe, self.pure_readers[version], self.pure_writers[version])
+        return codec
+
+
+def _join_parts(write: Writer) -> Encoder:
+    def encode(message: Any) -> bytes:
+        return b"".join(write(message))
+
+    return encode

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from kwire.accelerator import describe_implementation
+
 #: What a checkout has that is not installed.
 UNKNOWN = "unknown"
 
 
 def version_line(command: str) -> str:
-    """What a command prints for --version."""
+    """What a command prints for --version: the version, and whether the codec is compiled."""
     version = package_version()
-    return f"{command} (from a checkout that is not installed)" if version == UNKNOWN else f"{command} {version}"
+    known = "(from a checkout that is not installed)" if version == UNKNOWN else version
+    return f"{command} {known}, {describe_implementation()} codec"
 
 
 def package_version() -> str:

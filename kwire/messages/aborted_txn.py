@@ -61,5 +61,14 @@ CODECS: dict[str, Codec] = {
         -1,
         "AbortedTxn",
         "4.4",
+        (0, -1),
+        {
+            "AbortedTxn": (
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_stable_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -214,6 +214,15 @@ CODECS: dict[str, Codec] = {
         25,
         "AddOffsetsToTxnRequest",
         "4.4",
+        (3, 32767),
+        {
+            "AddOffsetsToTxnRequest": (
+                ("transactional_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "AddOffsetsToTxnResponse": Codec(
         AddOffsetsToTxnResponse,
@@ -235,5 +244,12 @@ CODECS: dict[str, Codec] = {
         25,
         "AddOffsetsToTxnResponse",
         "4.4",
+        (3, 32767),
+        {
+            "AddOffsetsToTxnResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

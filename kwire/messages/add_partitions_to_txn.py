@@ -763,6 +763,27 @@ CODECS: dict[str, Codec] = {
         24,
         "AddPartitionsToTxnRequest",
         "4.4",
+        (3, 32767),
+        {
+            "AddPartitionsToTxnRequest": (
+                ("transactions", "[]AddPartitionsToTxnTransaction", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("v3_and_below_transactional_id", "string", (0, 3), (0, -1), None, -1, (0, -1), False, ''),
+                ("v3_and_below_producer_id", "int64", (0, 3), (0, -1), None, -1, (0, -1), False, 0),
+                ("v3_and_below_producer_epoch", "int16", (0, 3), (0, -1), None, -1, (0, -1), False, 0),
+                ("v3_and_below_topics", "[]AddPartitionsToTxnTopic", (0, 3), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AddPartitionsToTxnTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AddPartitionsToTxnTransaction": (
+                ("transactional_id", "string", (4, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("producer_id", "int64", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("verify_only", "bool", (4, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("topics", "[]AddPartitionsToTxnTopic", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AddPartitionsToTxnResponse": Codec(
         AddPartitionsToTxnResponse,
@@ -790,5 +811,35 @@ CODECS: dict[str, Codec] = {
         24,
         "AddPartitionsToTxnResponse",
         "4.4",
+        (3, 32767),
+        {
+            "AddPartitionsToTxnResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (4, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                (
+                    "results_by_transaction", "[]AddPartitionsToTxnResult", (4, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+                (
+                    "results_by_topic_v3_and_below", "[]AddPartitionsToTxnTopicResult", (0, 3), (0, -1), None, -1, (0,
+                    -1), False, (),
+                ),
+            ),
+            "AddPartitionsToTxnPartitionResult": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "AddPartitionsToTxnTopicResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "results_by_partition", "[]AddPartitionsToTxnPartitionResult", (0, 32767), (0, -1), None, -1, (0,
+                    -1), False, (),
+                ),
+            ),
+            "AddPartitionsToTxnResult": (
+                ("transactional_id", "string", (4, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topic_results", "[]AddPartitionsToTxnTopicResult", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

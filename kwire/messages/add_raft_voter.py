@@ -357,6 +357,25 @@ CODECS: dict[str, Codec] = {
         80,
         "AddRaftVoterRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AddRaftVoterRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("voter_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("listeners", "[]Listener", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("ack_when_committed", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, True),
+            ),
+            "Listener": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "AddRaftVoterResponse": Codec(
         AddRaftVoterResponse,
@@ -372,5 +391,13 @@ CODECS: dict[str, Codec] = {
         80,
         "AddRaftVoterResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AddRaftVoterResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), True, ''),
+            ),
+        },
     ),
 }

@@ -124,6 +124,13 @@ CODECS: dict[str, Codec] = {
         67,
         "AllocateProducerIdsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AllocateProducerIdsRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+        },
     ),
     "AllocateProducerIdsResponse": Codec(
         AllocateProducerIdsResponse,
@@ -137,5 +144,14 @@ CODECS: dict[str, Codec] = {
         67,
         "AllocateProducerIdsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AllocateProducerIdsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id_start", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id_len", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

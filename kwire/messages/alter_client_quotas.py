@@ -573,6 +573,26 @@ CODECS: dict[str, Codec] = {
         49,
         "AlterClientQuotasRequest",
         "4.4",
+        (1, 32767),
+        {
+            "AlterClientQuotasRequest": (
+                ("entries", "[]EntryData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("validate_only", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "EntityData": (
+                ("entity_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("entity_name", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "OpData": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "float64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0.0),
+                ("remove", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "EntryData": (
+                ("entity", "[]EntityData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("ops", "[]OpData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AlterClientQuotasResponse": Codec(
         AlterClientQuotasResponse,
@@ -591,5 +611,21 @@ CODECS: dict[str, Codec] = {
         49,
         "AlterClientQuotasResponse",
         "4.4",
+        (1, 32767),
+        {
+            "AlterClientQuotasResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("entries", "[]EntryData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "EntityData": (
+                ("entity_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("entity_name", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "EntryData": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("entity", "[]EntityData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -458,6 +458,22 @@ CODECS: dict[str, Codec] = {
         33,
         "AlterConfigsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "AlterConfigsRequest": (
+                ("resources", "[]AlterConfigsResource", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("validate_only", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "AlterableConfig": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "AlterConfigsResource": (
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("configs", "[]AlterableConfig", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AlterConfigsResponse": Codec(
         AlterConfigsResponse,
@@ -477,5 +493,18 @@ CODECS: dict[str, Codec] = {
         33,
         "AlterConfigsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "AlterConfigsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("responses", "[]AlterConfigsResourceResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterConfigsResourceResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -487,6 +487,33 @@ CODECS: dict[str, Codec] = {
         56,
         "AlterPartitionRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AlterPartitionRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "BrokerState": (
+                ("broker_id", "int32", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (3, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("new_isr", "[]int32", (0, 2), (0, -1), None, -1, (0, -1), False, ()),
+                ("new_isr_with_epochs", "[]BrokerState", (3, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("leader_recovery_state", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                (
+                    "topic_id", "uuid", (2, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AlterPartitionResponse": Codec(
         AlterPartitionResponse,
@@ -505,5 +532,29 @@ CODECS: dict[str, Codec] = {
         56,
         "AlterPartitionResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AlterPartitionResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("isr", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("leader_recovery_state", "int8", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("partition_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                (
+                    "topic_id", "uuid", (2, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -615,6 +615,22 @@ CODECS: dict[str, Codec] = {
         45,
         "AlterPartitionReassignmentsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AlterPartitionReassignmentsRequest": (
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 60000),
+                ("allow_replication_factor_change", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, True),
+                ("topics", "[]ReassignableTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ReassignablePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replicas", "[]int32", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "ReassignableTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]ReassignablePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AlterPartitionReassignmentsResponse": Codec(
         AlterPartitionReassignmentsResponse,
@@ -633,5 +649,24 @@ CODECS: dict[str, Codec] = {
         45,
         "AlterPartitionReassignmentsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AlterPartitionReassignmentsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("allow_replication_factor_change", "bool", (1, 32767), (0, -1), None, -1, (0, -1), True, True),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("responses", "[]ReassignableTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ReassignablePartitionResponse": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "ReassignableTopicResponse": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]ReassignablePartitionResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

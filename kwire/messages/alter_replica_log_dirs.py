@@ -449,6 +449,20 @@ CODECS: dict[str, Codec] = {
         34,
         "AlterReplicaLogDirsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "AlterReplicaLogDirsRequest": (
+                ("dirs", "[]AlterReplicaLogDir", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterReplicaLogDirTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterReplicaLogDir": (
+                ("path", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]AlterReplicaLogDirTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AlterReplicaLogDirsResponse": Codec(
         AlterReplicaLogDirsResponse,
@@ -467,5 +481,23 @@ CODECS: dict[str, Codec] = {
         34,
         "AlterReplicaLogDirsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "AlterReplicaLogDirsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]AlterReplicaLogDirTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterReplicaLogDirPartitionResult": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "AlterReplicaLogDirTopicResult": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "partitions", "[]AlterReplicaLogDirPartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+        },
     ),
 }

@@ -345,6 +345,24 @@ CODECS: dict[str, Codec] = {
         51,
         "AlterUserScramCredentialsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AlterUserScramCredentialsRequest": (
+                ("deletions", "[]ScramCredentialDeletion", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("upsertions", "[]ScramCredentialUpsertion", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ScramCredentialDeletion": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("mechanism", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "ScramCredentialUpsertion": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("mechanism", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("iterations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("salt", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("salted_password", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "AlterUserScramCredentialsResponse": Codec(
         AlterUserScramCredentialsResponse,
@@ -360,5 +378,17 @@ CODECS: dict[str, Codec] = {
         51,
         "AlterUserScramCredentialsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AlterUserScramCredentialsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]AlterUserScramCredentialsResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterUserScramCredentialsResult": (
+                ("user", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

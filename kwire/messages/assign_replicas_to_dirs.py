@@ -373,6 +373,31 @@ CODECS: dict[str, Codec] = {
         73,
         "AssignReplicasToDirsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "AssignReplicasToDirsRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("directories", "[]DirectoryData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DirectoryData": (
+                (
+                    "id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "AssignReplicasToDirsResponse": Codec(
         AssignReplicasToDirsResponse,
@@ -390,5 +415,31 @@ CODECS: dict[str, Codec] = {
         73,
         "AssignReplicasToDirsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "AssignReplicasToDirsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("directories", "[]DirectoryData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DirectoryData": (
+                (
+                    "id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

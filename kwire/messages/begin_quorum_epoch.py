@@ -656,6 +656,33 @@ CODECS: dict[str, Codec] = {
         53,
         "BeginQuorumEpochRequest",
         "4.4",
+        (1, 32767),
+        {
+            "BeginQuorumEpochRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("voter_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("leader_endpoints", "[]LeaderEndpoint", (1, 32767), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (1, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "LeaderEndpoint": (
+                ("name", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "BeginQuorumEpochResponse": Codec(
         BeginQuorumEpochResponse,
@@ -675,5 +702,28 @@ CODECS: dict[str, Codec] = {
         53,
         "BeginQuorumEpochResponse",
         "4.4",
+        (1, 32767),
+        {
+            "BeginQuorumEpochResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (1, 32767), (0, -1), None, 0, (1, 32767), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

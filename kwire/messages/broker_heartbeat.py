@@ -402,6 +402,18 @@ CODECS: dict[str, Codec] = {
         63,
         "BrokerHeartbeatRequest",
         "4.4",
+        (0, 32767),
+        {
+            "BrokerHeartbeatRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("current_metadata_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("want_fence", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("want_shut_down", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("offline_log_dirs", "[]uuid", (1, 32767), (0, -1), None, 0, (1, 32767), False, ()),
+                ("cordoned_log_dirs", "[]uuid", (2, 32767), (2, 32767), None, 1, (2, 32767), False, None),
+            ),
+        },
     ),
     "BrokerHeartbeatResponse": Codec(
         BrokerHeartbeatResponse,
@@ -419,5 +431,15 @@ CODECS: dict[str, Codec] = {
         63,
         "BrokerHeartbeatResponse",
         "4.4",
+        (0, 32767),
+        {
+            "BrokerHeartbeatResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("is_caught_up", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("is_fenced", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, True),
+                ("should_shut_down", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
 }

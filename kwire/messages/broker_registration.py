@@ -857,6 +857,34 @@ CODECS: dict[str, Codec] = {
         62,
         "BrokerRegistrationRequest",
         "4.4",
+        (0, 32767),
+        {
+            "BrokerRegistrationRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("cluster_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "incarnation_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("listeners", "[]Listener", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("features", "[]Feature", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("rack", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("is_migrating_zk_broker", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("log_dirs", "[]uuid", (2, 32767), (0, -1), None, -1, (0, -1), True, ()),
+                ("previous_broker_epoch", "int64", (3, 32767), (0, -1), None, -1, (0, -1), True, -1),
+            ),
+            "Listener": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("security_protocol", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "Feature": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("min_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "BrokerRegistrationResponse": Codec(
         BrokerRegistrationResponse,
@@ -878,5 +906,13 @@ CODECS: dict[str, Codec] = {
         62,
         "BrokerRegistrationResponse",
         "4.4",
+        (0, 32767),
+        {
+            "BrokerRegistrationResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_epoch", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+        },
     ),
 }

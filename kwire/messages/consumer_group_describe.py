@@ -1068,6 +1068,13 @@ CODECS: dict[str, Codec] = {
         69,
         "ConsumerGroupDescribeRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupDescribeRequest": (
+                ("group_ids", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("include_authorized_operations", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "ConsumerGroupDescribeResponse": Codec(
         ConsumerGroupDescribeResponse,
@@ -1088,5 +1095,47 @@ CODECS: dict[str, Codec] = {
         69,
         "ConsumerGroupDescribeResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupDescribeResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("groups", "[]DescribedGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Assignment": (
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Member": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("instance_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("assignment", "Assignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("target_assignment", "Assignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("member_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+            ),
+            "DescribedGroup": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignor_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("members", "[]Member", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("authorized_operations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+        },
     ),
 }

@@ -688,6 +688,28 @@ CODECS: dict[str, Codec] = {
         68,
         "ConsumerGroupHeartbeatRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupHeartbeatRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("instance_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("rebalance_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("subscribed_topic_regex", "string", (1, 32767), (1, 32767), None, -1, (0, -1), False, None),
+                ("server_assignor", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ConsumerGroupHeartbeatResponse": Codec(
         ConsumerGroupHeartbeatResponse,
@@ -706,5 +728,27 @@ CODECS: dict[str, Codec] = {
         68,
         "ConsumerGroupHeartbeatResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupHeartbeatResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("heartbeat_interval_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment", "Assignment", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Assignment": (
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -127,5 +127,16 @@ CODECS: dict[str, Codec] = {
         -1,
         "ConsumerProtocolAssignment",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerProtocolAssignment": (
+                ("assigned_partitions", "[]TopicPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("user_data", "bytes", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicPartition": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

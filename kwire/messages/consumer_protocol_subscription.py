@@ -413,5 +413,19 @@ CODECS: dict[str, Codec] = {
         -1,
         "ConsumerProtocolSubscription",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerProtocolSubscription": (
+                ("topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("user_data", "bytes", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("owned_partitions", "[]TopicPartition", (1, 32767), (0, -1), None, -1, (0, -1), True, ()),
+                ("generation_id", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("rack_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), True, None),
+            ),
+            "TopicPartition": (
+                ("topic", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (1, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -56,5 +56,11 @@ CODECS: dict[str, Codec] = {
         -1,
         "ControlRecordTypeSchema",
         "4.4",
+        (0, -1),
+        {
+            "ControlRecordTypeSchema": (
+                ("type", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -289,6 +289,30 @@ CODECS: dict[str, Codec] = {
         70,
         "ControllerRegistrationRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ControllerRegistrationRequest": (
+                ("controller_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "incarnation_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("zk_migration_ready", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("listeners", "[]Listener", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("features", "[]Feature", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Listener": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("security_protocol", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "Feature": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("min_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ControllerRegistrationResponse": Codec(
         ControllerRegistrationResponse,
@@ -302,5 +326,13 @@ CODECS: dict[str, Codec] = {
         70,
         "ControllerRegistrationResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ControllerRegistrationResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

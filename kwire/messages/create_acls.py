@@ -386,6 +386,21 @@ CODECS: dict[str, Codec] = {
         30,
         "CreateAclsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "CreateAclsRequest": (
+                ("creations", "[]AclCreation", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AclCreation": (
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("resource_pattern_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 3),
+                ("principal", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("permission_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "CreateAclsResponse": Codec(
         CreateAclsResponse,
@@ -405,5 +420,16 @@ CODECS: dict[str, Codec] = {
         30,
         "CreateAclsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "CreateAclsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]AclCreationResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AclCreationResult": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

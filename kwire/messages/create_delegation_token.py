@@ -658,6 +658,19 @@ CODECS: dict[str, Codec] = {
         38,
         "CreateDelegationTokenRequest",
         "4.4",
+        (2, 32767),
+        {
+            "CreateDelegationTokenRequest": (
+                ("owner_principal_type", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, ''),
+                ("owner_principal_name", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, ''),
+                ("renewers", "[]CreatableRenewers", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("max_lifetime_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "CreatableRenewers": (
+                ("principal_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("principal_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "CreateDelegationTokenResponse": Codec(
         CreateDelegationTokenResponse,
@@ -675,5 +688,21 @@ CODECS: dict[str, Codec] = {
         38,
         "CreateDelegationTokenResponse",
         "4.4",
+        (2, 32767),
+        {
+            "CreateDelegationTokenResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("principal_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("principal_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("token_requester_principal_type", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("token_requester_principal_name", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("issue_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("expiry_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("token_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("hmac", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

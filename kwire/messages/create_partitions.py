@@ -437,6 +437,22 @@ CODECS: dict[str, Codec] = {
         37,
         "CreatePartitionsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "CreatePartitionsRequest": (
+                ("topics", "[]CreatePartitionsTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("validate_only", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "CreatePartitionsAssignment": (
+                ("broker_ids", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CreatePartitionsTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("count", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignments", "[]CreatePartitionsAssignment", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "CreatePartitionsResponse": Codec(
         CreatePartitionsResponse,
@@ -458,5 +474,17 @@ CODECS: dict[str, Codec] = {
         37,
         "CreatePartitionsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "CreatePartitionsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]CreatePartitionsTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CreatePartitionsTopicResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -898,6 +898,29 @@ CODECS: dict[str, Codec] = {
         19,
         "CreateTopicsRequest",
         "4.4",
+        (5, 32767),
+        {
+            "CreateTopicsRequest": (
+                ("topics", "[]CreatableTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 60000),
+                ("validate_only", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "CreatableReplicaAssignment": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("broker_ids", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CreatableTopicConfig": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "CreatableTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("num_partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replication_factor", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignments", "[]CreatableReplicaAssignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("configs", "[]CreatableTopicConfig", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "CreateTopicsResponse": Codec(
         CreateTopicsResponse,
@@ -924,5 +947,32 @@ CODECS: dict[str, Codec] = {
         19,
         "CreateTopicsResponse",
         "4.4",
+        (5, 32767),
+        {
+            "CreateTopicsResponse": (
+                ("throttle_time_ms", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]CreatableTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CreatableTopicConfigs": (
+                ("name", "string", (5, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (5, 32767), (5, 32767), None, -1, (0, -1), False, ''),
+                ("read_only", "bool", (5, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("config_source", "int8", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("is_sensitive", "bool", (5, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "CreatableTopicResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (7, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (1, 32767), (0, 32767), None, -1, (0, -1), True, ''),
+                ("topic_config_error_code", "int16", (5, 32767), (0, -1), None, 0, (5, 32767), True, 0),
+                ("num_partitions", "int32", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("replication_factor", "int16", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("configs", "[]CreatableTopicConfigs", (5, 32767), (5, 32767), None, -1, (0, -1), True, ()),
+            ),
+        },
     ),
 }

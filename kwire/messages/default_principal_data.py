@@ -110,5 +110,13 @@ CODECS: dict[str, Codec] = {
         -1,
         "DefaultPrincipalData",
         "4.4",
+        (0, 32767),
+        {
+            "DefaultPrincipalData": (
+                ("type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("token_authenticated", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
 }

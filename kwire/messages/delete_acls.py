@@ -621,6 +621,21 @@ CODECS: dict[str, Codec] = {
         31,
         "DeleteAclsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteAclsRequest": (
+                ("filters", "[]DeleteAclsFilter", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeleteAclsFilter": (
+                ("resource_type_filter", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("pattern_type_filter", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 3),
+                ("principal_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("host_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("permission_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "DeleteAclsResponse": Codec(
         DeleteAclsResponse,
@@ -641,5 +656,28 @@ CODECS: dict[str, Codec] = {
         31,
         "DeleteAclsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteAclsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("filter_results", "[]DeleteAclsFilterResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeleteAclsMatchingAcl": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("pattern_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 3),
+                ("principal", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("permission_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteAclsFilterResult": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("matching_acls", "[]DeleteAclsMatchingAcl", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -360,6 +360,12 @@ CODECS: dict[str, Codec] = {
         42,
         "DeleteGroupsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteGroupsRequest": (
+                ("groups_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DeleteGroupsResponse": Codec(
         DeleteGroupsResponse,
@@ -381,5 +387,17 @@ CODECS: dict[str, Codec] = {
         42,
         "DeleteGroupsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteGroupsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]DeletableGroupResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeletableGroupResult": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (3, 32767), (3, 32767), None, -1, (0, -1), True, None),
+            ),
+        },
     ),
 }

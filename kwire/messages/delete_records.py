@@ -428,6 +428,21 @@ CODECS: dict[str, Codec] = {
         21,
         "DeleteRecordsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteRecordsRequest": (
+                ("topics", "[]DeleteRecordsTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteRecordsPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteRecordsTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]DeleteRecordsPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DeleteRecordsResponse": Codec(
         DeleteRecordsResponse,
@@ -448,5 +463,21 @@ CODECS: dict[str, Codec] = {
         21,
         "DeleteRecordsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DeleteRecordsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]DeleteRecordsTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeleteRecordsPartitionResult": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("low_watermark", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteRecordsTopicResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]DeleteRecordsPartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -277,6 +277,16 @@ CODECS: dict[str, Codec] = {
         92,
         "DeleteShareGroupOffsetsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DeleteShareGroupOffsetsRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]DeleteShareGroupOffsetsRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeleteShareGroupOffsetsRequestTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "DeleteShareGroupOffsetsResponse": Codec(
         DeleteShareGroupOffsetsResponse,
@@ -292,5 +302,26 @@ CODECS: dict[str, Codec] = {
         92,
         "DeleteShareGroupOffsetsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DeleteShareGroupOffsetsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                (
+                    "responses", "[]DeleteShareGroupOffsetsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+            "DeleteShareGroupOffsetsResponseTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -568,6 +568,21 @@ CODECS: dict[str, Codec] = {
         20,
         "DeleteTopicsRequest",
         "4.4",
+        (4, 32767),
+        {
+            "DeleteTopicsRequest": (
+                ("topics", "[]DeleteTopicState", (6, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("topic_names", "[]string", (0, 5), (0, -1), None, -1, (0, -1), True, ()),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteTopicState": (
+                ("name", "string", (6, 32767), (6, 32767), None, -1, (0, -1), False, None),
+                (
+                    "topic_id", "uuid", (6, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+        },
     ),
     "DeleteTopicsResponse": Codec(
         DeleteTopicsResponse,
@@ -593,5 +608,21 @@ CODECS: dict[str, Codec] = {
         20,
         "DeleteTopicsResponse",
         "4.4",
+        (4, 32767),
+        {
+            "DeleteTopicsResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("responses", "[]DeletableTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeletableTopicResult": (
+                ("name", "string", (0, 32767), (6, 32767), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (6, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+            ),
+        },
     ),
 }

@@ -518,6 +518,18 @@ CODECS: dict[str, Codec] = {
         29,
         "DescribeAclsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeAclsRequest": (
+                ("resource_type_filter", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("pattern_type_filter", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 3),
+                ("principal_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("host_filter", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("permission_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "DescribeAclsResponse": Codec(
         DescribeAclsResponse,
@@ -538,5 +550,26 @@ CODECS: dict[str, Codec] = {
         29,
         "DescribeAclsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeAclsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("resources", "[]DescribeAclsResource", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AclDescription": (
+                ("principal", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("permission_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DescribeAclsResource": (
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("pattern_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 3),
+                ("acls", "[]AclDescription", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

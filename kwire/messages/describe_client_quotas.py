@@ -552,6 +552,18 @@ CODECS: dict[str, Codec] = {
         48,
         "DescribeClientQuotasRequest",
         "4.4",
+        (1, 32767),
+        {
+            "DescribeClientQuotasRequest": (
+                ("components", "[]ComponentData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("strict", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "ComponentData": (
+                ("entity_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("match_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("match", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "DescribeClientQuotasResponse": Codec(
         DescribeClientQuotasResponse,
@@ -571,5 +583,26 @@ CODECS: dict[str, Codec] = {
         48,
         "DescribeClientQuotasResponse",
         "4.4",
+        (1, 32767),
+        {
+            "DescribeClientQuotasResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("entries", "[]EntryData", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+            "EntityData": (
+                ("entity_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("entity_name", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "ValueData": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "float64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0.0),
+            ),
+            "EntryData": (
+                ("entity", "[]EntityData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("values", "[]ValueData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -594,6 +594,14 @@ CODECS: dict[str, Codec] = {
         60,
         "DescribeClusterRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeClusterRequest": (
+                ("include_cluster_authorized_operations", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("endpoint_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 1),
+                ("include_fenced_brokers", "bool", (2, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "DescribeClusterResponse": Codec(
         DescribeClusterResponse,
@@ -613,5 +621,25 @@ CODECS: dict[str, Codec] = {
         60,
         "DescribeClusterResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeClusterResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("endpoint_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 1),
+                ("cluster_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("controller_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("brokers", "[]DescribeClusterBroker", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("cluster_authorized_operations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+            "DescribeClusterBroker": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("is_fenced", "bool", (2, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
 }

@@ -924,6 +924,19 @@ CODECS: dict[str, Codec] = {
         32,
         "DescribeConfigsRequest",
         "4.4",
+        (4, 32767),
+        {
+            "DescribeConfigsRequest": (
+                ("resources", "[]DescribeConfigsResource", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("include_synonyms", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("include_documentation", "bool", (3, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "DescribeConfigsResource": (
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("configuration_keys", "[]string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeConfigsResponse": Codec(
         DescribeConfigsResponse,
@@ -947,5 +960,34 @@ CODECS: dict[str, Codec] = {
         32,
         "DescribeConfigsResponse",
         "4.4",
+        (4, 32767),
+        {
+            "DescribeConfigsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]DescribeConfigsResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribeConfigsSynonym": (
+                ("name", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (1, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("source", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DescribeConfigsResourceResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("read_only", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("config_source", "int8", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("is_sensitive", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("synonyms", "[]DescribeConfigsSynonym", (1, 32767), (0, -1), None, -1, (0, -1), True, ()),
+                ("config_type", "int8", (3, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("documentation", "string", (3, 32767), (0, 32767), None, -1, (0, -1), True, ''),
+            ),
+            "DescribeConfigsResult": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("configs", "[]DescribeConfigsResourceResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

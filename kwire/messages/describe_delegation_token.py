@@ -730,6 +730,16 @@ CODECS: dict[str, Codec] = {
         41,
         "DescribeDelegationTokenRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeDelegationTokenRequest": (
+                ("owners", "[]DescribeDelegationTokenOwner", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+            "DescribeDelegationTokenOwner": (
+                ("principal_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("principal_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "DescribeDelegationTokenResponse": Codec(
         DescribeDelegationTokenResponse,
@@ -750,5 +760,29 @@ CODECS: dict[str, Codec] = {
         41,
         "DescribeDelegationTokenResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeDelegationTokenResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("tokens", "[]DescribedDelegationToken", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DescribedDelegationTokenRenewer": (
+                ("principal_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("principal_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+            "DescribedDelegationToken": (
+                ("principal_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("principal_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("token_requester_principal_type", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("token_requester_principal_name", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("issue_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("expiry_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("token_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("hmac", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("renewers", "[]DescribedDelegationTokenRenewer", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

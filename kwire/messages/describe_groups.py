@@ -1362,6 +1362,13 @@ CODECS: dict[str, Codec] = {
         15,
         "DescribeGroupsRequest",
         "4.4",
+        (5, 32767),
+        {
+            "DescribeGroupsRequest": (
+                ("groups", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("include_authorized_operations", "bool", (3, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "DescribeGroupsResponse": Codec(
         DescribeGroupsResponse,
@@ -1390,5 +1397,30 @@ CODECS: dict[str, Codec] = {
         15,
         "DescribeGroupsResponse",
         "4.4",
+        (5, 32767),
+        {
+            "DescribeGroupsResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("groups", "[]DescribedGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribedGroupMember": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (4, 32767), (4, 32767), None, -1, (0, -1), True, None),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_metadata", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("member_assignment", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+            "DescribedGroup": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (6, 32767), (6, 32767), None, -1, (0, -1), False, None),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("protocol_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("protocol_data", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("members", "[]DescribedGroupMember", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("authorized_operations", "int32", (3, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+        },
     ),
 }

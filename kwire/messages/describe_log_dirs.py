@@ -893,6 +893,16 @@ CODECS: dict[str, Codec] = {
         35,
         "DescribeLogDirsRequest",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeLogDirsRequest": (
+                ("topics", "[]DescribableLogDirTopic", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+            "DescribableLogDirTopic": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeLogDirsResponse": Codec(
         DescribeLogDirsResponse,
@@ -918,5 +928,31 @@ CODECS: dict[str, Codec] = {
         35,
         "DescribeLogDirsResponse",
         "4.4",
+        (2, 32767),
+        {
+            "DescribeLogDirsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (3, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("results", "[]DescribeLogDirsResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribeLogDirsPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_size", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("offset_lag", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("is_future_key", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "DescribeLogDirsTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]DescribeLogDirsPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribeLogDirsResult": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("log_dir", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]DescribeLogDirsTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("total_bytes", "int64", (4, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("usable_bytes", "int64", (4, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("is_cordoned", "bool", (5, 32767), (0, -1), None, -1, (0, -1), True, False),
+            ),
+        },
     ),
 }

@@ -361,6 +361,16 @@ CODECS: dict[str, Codec] = {
         61,
         "DescribeProducersRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeProducersRequest": (
+                ("topics", "[]TopicRequest", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicRequest": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_indexes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeProducersResponse": Codec(
         DescribeProducersResponse,
@@ -378,5 +388,30 @@ CODECS: dict[str, Codec] = {
         61,
         "DescribeProducersResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeProducersResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ProducerState": (
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_sequence", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("last_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("coordinator_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_txn_start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "PartitionResponse": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("active_producers", "[]ProducerState", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicResponse": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -967,6 +967,19 @@ CODECS: dict[str, Codec] = {
         55,
         "DescribeQuorumRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeQuorumRequest": (
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeQuorumResponse": Codec(
         DescribeQuorumResponse,
@@ -990,5 +1003,47 @@ CODECS: dict[str, Codec] = {
         55,
         "DescribeQuorumResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeQuorumResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (2, 32767), (2, 32767), None, -1, (0, -1), True, ''),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("nodes", "[]Node", (2, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ReplicaState": (
+                ("replica_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "replica_directory_id", "uuid", (2, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("log_end_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_fetch_timestamp", "int64", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("last_caught_up_timestamp", "int64", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (2, 32767), (2, 32767), None, -1, (0, -1), True, ''),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("high_watermark", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_voters", "[]ReplicaState", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("observers", "[]ReplicaState", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Listener": (
+                ("name", "string", (2, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (2, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (2, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "Node": (
+                ("node_id", "int32", (2, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("listeners", "[]Listener", (2, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

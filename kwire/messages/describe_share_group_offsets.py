@@ -620,6 +620,26 @@ CODECS: dict[str, Codec] = {
         90,
         "DescribeShareGroupOffsetsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeShareGroupOffsetsRequest": (
+                (
+                    "groups", "[]DescribeShareGroupOffsetsRequestGroup", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "DescribeShareGroupOffsetsRequestTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribeShareGroupOffsetsRequestGroup": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topics", "[]DescribeShareGroupOffsetsRequestTopic", (0, 32767), (0, 32767), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+        },
     ),
     "DescribeShareGroupOffsetsResponse": Codec(
         DescribeShareGroupOffsetsResponse,
@@ -639,5 +659,43 @@ CODECS: dict[str, Codec] = {
         90,
         "DescribeShareGroupOffsetsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeShareGroupOffsetsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "groups", "[]DescribeShareGroupOffsetsResponseGroup", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "DescribeShareGroupOffsetsResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("lag", "int64", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "DescribeShareGroupOffsetsResponseTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "partitions", "[]DescribeShareGroupOffsetsResponsePartition", (0, 32767), (0, -1), None, -1, (0,
+                    -1), False, (),
+                ),
+            ),
+            "DescribeShareGroupOffsetsResponseGroup": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topics", "[]DescribeShareGroupOffsetsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

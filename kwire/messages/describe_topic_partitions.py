@@ -501,6 +501,21 @@ CODECS: dict[str, Codec] = {
         75,
         "DescribeTopicPartitionsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeTopicPartitionsRequest": (
+                ("topics", "[]TopicRequest", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("response_partition_limit", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 2000),
+                ("cursor", "Cursor", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicRequest": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+            "Cursor": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "DescribeTopicPartitionsResponse": Codec(
         DescribeTopicPartitionsResponse,
@@ -518,5 +533,42 @@ CODECS: dict[str, Codec] = {
         75,
         "DescribeTopicPartitionsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeTopicPartitionsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]DescribeTopicPartitionsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("next_cursor", "Cursor", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "DescribeTopicPartitionsResponsePartition": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("replica_nodes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("isr_nodes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("eligible_leader_replicas", "[]int32", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("last_known_elr", "[]int32", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("offline_replicas", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "DescribeTopicPartitionsResponseTopic": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("name", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("is_internal", "bool", (0, 32767), (0, -1), None, -1, (0, -1), True, False),
+                (
+                    "partitions", "[]DescribeTopicPartitionsResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+                ("topic_authorized_operations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+            "Cursor": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

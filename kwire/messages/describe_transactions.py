@@ -304,6 +304,12 @@ CODECS: dict[str, Codec] = {
         65,
         "DescribeTransactionsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeTransactionsRequest": (
+                ("transactional_ids", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeTransactionsResponse": Codec(
         DescribeTransactionsResponse,
@@ -320,5 +326,26 @@ CODECS: dict[str, Codec] = {
         65,
         "DescribeTransactionsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeTransactionsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_states", "[]TransactionState", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicData": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TransactionState": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transactional_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("transaction_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("transaction_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_start_time_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

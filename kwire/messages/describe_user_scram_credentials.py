@@ -317,6 +317,15 @@ CODECS: dict[str, Codec] = {
         50,
         "DescribeUserScramCredentialsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeUserScramCredentialsRequest": (
+                ("users", "[]UserName", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+            ),
+            "UserName": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "DescribeUserScramCredentialsResponse": Codec(
         DescribeUserScramCredentialsResponse,
@@ -333,5 +342,24 @@ CODECS: dict[str, Codec] = {
         50,
         "DescribeUserScramCredentialsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "DescribeUserScramCredentialsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("results", "[]DescribeUserScramCredentialsResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CredentialInfo": (
+                ("mechanism", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("iterations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DescribeUserScramCredentialsResult": (
+                ("user", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("credential_infos", "[]CredentialInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

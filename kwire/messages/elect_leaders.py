@@ -570,6 +570,18 @@ CODECS: dict[str, Codec] = {
         43,
         "ElectLeadersRequest",
         "4.4",
+        (2, 32767),
+        {
+            "ElectLeadersRequest": (
+                ("election_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 60000),
+            ),
+            "TopicPartitions": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ElectLeadersResponse": Codec(
         ElectLeadersResponse,
@@ -590,5 +602,25 @@ CODECS: dict[str, Codec] = {
         43,
         "ElectLeadersResponse",
         "4.4",
+        (2, 32767),
+        {
+            "ElectLeadersResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "replica_election_results", "[]ReplicaElectionResult", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+            "PartitionResult": (
+                ("partition_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "ReplicaElectionResult": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_result", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -707,6 +707,37 @@ CODECS: dict[str, Codec] = {
         54,
         "EndQuorumEpochRequest",
         "4.4",
+        (1, 32767),
+        {
+            "EndQuorumEpochRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("leader_endpoints", "[]LeaderEndpoint", (1, 32767), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "ReplicaInfo": (
+                ("candidate_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "candidate_directory_id", "uuid", (1, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("preferred_successors", "[]int32", (0, 0), (0, -1), None, -1, (0, -1), True, ()),
+                ("preferred_candidates", "[]ReplicaInfo", (1, 32767), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "LeaderEndpoint": (
+                ("name", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "EndQuorumEpochResponse": Codec(
         EndQuorumEpochResponse,
@@ -726,5 +757,28 @@ CODECS: dict[str, Codec] = {
         54,
         "EndQuorumEpochResponse",
         "4.4",
+        (1, 32767),
+        {
+            "EndQuorumEpochResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (1, 32767), (0, -1), None, 0, (1, 32767), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -235,6 +235,15 @@ CODECS: dict[str, Codec] = {
         26,
         "EndTxnRequest",
         "4.4",
+        (3, 32767),
+        {
+            "EndTxnRequest": (
+                ("transactional_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "EndTxnResponse": Codec(
         EndTxnResponse,
@@ -258,5 +267,14 @@ CODECS: dict[str, Codec] = {
         26,
         "EndTxnResponse",
         "4.4",
+        (3, 32767),
+        {
+            "EndTxnResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id", "int64", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("producer_epoch", "int16", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+            ),
+        },
     ),
 }

@@ -55,5 +55,11 @@ CODECS: dict[str, Codec] = {
         -1,
         "EndTxnMarker",
         "4.4",
+        (0, -1),
+        {
+            "EndTxnMarker": (
+                ("coordinator_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

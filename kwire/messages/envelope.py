@@ -201,6 +201,14 @@ CODECS: dict[str, Codec] = {
         58,
         "EnvelopeRequest",
         "4.4",
+        (0, 32767),
+        {
+            "EnvelopeRequest": (
+                ("request_data", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("request_principal", "bytes", (0, 32767), (0, 32767), None, -1, (0, -1), False, b''),
+                ("client_host_address", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "EnvelopeResponse": Codec(
         EnvelopeResponse,
@@ -214,5 +222,12 @@ CODECS: dict[str, Codec] = {
         58,
         "EnvelopeResponse",
         "4.4",
+        (0, 32767),
+        {
+            "EnvelopeResponse": (
+                ("response_data", "bytes", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

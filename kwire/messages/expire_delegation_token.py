@@ -192,6 +192,13 @@ CODECS: dict[str, Codec] = {
         40,
         "ExpireDelegationTokenRequest",
         "4.4",
+        (2, 32767),
+        {
+            "ExpireDelegationTokenRequest": (
+                ("hmac", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("expiry_time_period_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ExpireDelegationTokenResponse": Codec(
         ExpireDelegationTokenResponse,
@@ -207,5 +214,13 @@ CODECS: dict[str, Codec] = {
         40,
         "ExpireDelegationTokenResponse",
         "4.4",
+        (2, 32767),
+        {
+            "ExpireDelegationTokenResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("expiry_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

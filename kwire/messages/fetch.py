@@ -3476,6 +3476,56 @@ CODECS: dict[str, Codec] = {
         1,
         "FetchRequest",
         "4.4",
+        (12, 32767),
+        {
+            "FetchRequest": (
+                ("cluster_id", "string", (12, 32767), (12, 32767), None, 0, (12, 32767), True, None),
+                ("replica_id", "int32", (0, 14), (0, -1), None, -1, (0, -1), False, -1),
+                ("replica_state", "ReplicaState", (15, 32767), (0, -1), None, 1, (15, 32767), False, ()),
+                ("max_wait_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("min_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_bytes", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, 2147483647),
+                ("isolation_level", "int8", (4, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("session_id", "int32", (7, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("session_epoch", "int32", (7, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]FetchTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("forgotten_topics_data", "[]ForgottenTopic", (7, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("rack_id", "string", (11, 32767), (0, -1), None, -1, (0, -1), True, ''),
+            ),
+            "ReplicaState": (
+                ("replica_id", "int32", (15, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("replica_epoch", "int64", (15, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "FetchPartition": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader_epoch", "int32", (9, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("fetch_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_fetched_epoch", "int32", (12, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("log_start_offset", "int64", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("partition_max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "replica_directory_id", "uuid", (17, 32767), (0, -1), None, 0, (17, 32767), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("high_watermark", "int64", (18, 32767), (0, -1), None, 1, (18, 32767), True, 9223372036854775807),
+            ),
+            "FetchTopic": (
+                ("topic", "string", (0, 12), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (13, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]FetchPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ForgottenTopic": (
+                ("topic", "string", (7, 12), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (13, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (7, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "FetchResponse": Codec(
         FetchResponse,
@@ -3525,5 +3575,58 @@ CODECS: dict[str, Codec] = {
         1,
         "FetchResponse",
         "4.4",
+        (12, 32767),
+        {
+            "FetchResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (7, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("session_id", "int32", (7, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("responses", "[]FetchableTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (16, 32767), (0, -1), None, 0, (16, 32767), False, ()),
+            ),
+            "EpochEndOffset": (
+                ("epoch", "int32", (12, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("end_offset", "int64", (12, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (12, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("leader_epoch", "int32", (12, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "SnapshotId": (
+                ("end_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "AbortedTransaction": (
+                ("producer_id", "int64", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("first_offset", "int64", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("high_watermark", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_stable_offset", "int64", (4, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("log_start_offset", "int64", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("diverging_epoch", "EpochEndOffset", (12, 32767), (0, -1), None, 0, (12, 32767), False, ()),
+                ("current_leader", "LeaderIdAndEpoch", (12, 32767), (0, -1), None, 1, (12, 32767), False, ()),
+                ("snapshot_id", "SnapshotId", (12, 32767), (0, -1), None, 2, (12, 32767), False, ()),
+                ("aborted_transactions", "[]AbortedTransaction", (4, 32767), (4, 32767), None, -1, (0, -1), True, ()),
+                ("preferred_read_replica", "int32", (11, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("records", "records", (0, 32767), (0, 32767), None, -1, (0, -1), False, b''),
+            ),
+            "FetchableTopicResponse": (
+                ("topic", "string", (0, 12), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (13, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (16, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (16, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (16, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (16, 32767), (16, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -1046,6 +1046,33 @@ CODECS: dict[str, Codec] = {
         59,
         "FetchSnapshotRequest",
         "4.4",
+        (0, 32767),
+        {
+            "FetchSnapshotRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, 0, (0, 32767), False, None),
+                ("replica_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 2147483647),
+                ("topics", "[]TopicSnapshot", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "SnapshotId": (
+                ("end_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionSnapshot": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("snapshot_id", "SnapshotId", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("position", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "replica_directory_id", "uuid", (1, 32767), (0, -1), None, 0, (1, 32767), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+            "TopicSnapshot": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionSnapshot", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "FetchSnapshotResponse": Codec(
         FetchSnapshotResponse,
@@ -1067,5 +1094,40 @@ CODECS: dict[str, Codec] = {
         59,
         "FetchSnapshotResponse",
         "4.4",
+        (0, 32767),
+        {
+            "FetchSnapshotResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicSnapshot", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (1, 32767), (0, -1), None, 0, (1, 32767), False, ()),
+            ),
+            "SnapshotId": (
+                ("end_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionSnapshot": (
+                ("index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("snapshot_id", "SnapshotId", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("current_leader", "LeaderIdAndEpoch", (0, 32767), (0, -1), None, 0, (0, 32767), False, ()),
+                ("size", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("position", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("unaligned_records", "records", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+            "TopicSnapshot": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionSnapshot", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

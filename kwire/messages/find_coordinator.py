@@ -522,6 +522,14 @@ CODECS: dict[str, Codec] = {
         10,
         "FindCoordinatorRequest",
         "4.4",
+        (3, 32767),
+        {
+            "FindCoordinatorRequest": (
+                ("key", "string", (0, 3), (0, -1), None, -1, (0, -1), False, ''),
+                ("key_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("coordinator_keys", "[]string", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "FindCoordinatorResponse": Codec(
         FindCoordinatorResponse,
@@ -549,5 +557,25 @@ CODECS: dict[str, Codec] = {
         10,
         "FindCoordinatorResponse",
         "4.4",
+        (3, 32767),
+        {
+            "FindCoordinatorResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 3), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (1, 3), (1, 3), None, -1, (0, -1), True, ''),
+                ("node_id", "int32", (0, 3), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 3), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 3), (0, -1), None, -1, (0, -1), False, 0),
+                ("coordinators", "[]Coordinator", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Coordinator": (
+                ("key", "string", (4, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("node_id", "int32", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (4, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (4, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (4, 32767), (4, 32767), None, -1, (0, -1), True, ''),
+            ),
+        },
     ),
 }

@@ -215,6 +215,15 @@ CODECS: dict[str, Codec] = {
         71,
         "GetTelemetrySubscriptionsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "GetTelemetrySubscriptionsRequest": (
+                (
+                    "client_instance_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+        },
     ),
     "GetTelemetrySubscriptionsResponse": Codec(
         GetTelemetrySubscriptionsResponse,
@@ -228,5 +237,22 @@ CODECS: dict[str, Codec] = {
         71,
         "GetTelemetrySubscriptionsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "GetTelemetrySubscriptionsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "client_instance_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("subscription_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("accepted_compression_types", "[]int8", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("push_interval_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("telemetry_max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delta_temporality", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("requested_metrics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -171,6 +171,15 @@ CODECS: dict[str, Codec] = {
         -1,
         "RequestHeader",
         "4.4",
+        (2, 32767),
+        {
+            "RequestHeader": (
+                ("request_api_key", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("request_api_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("correlation_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("client_id", "string", (1, 32767), (1, 32767), (0, -1), -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ResponseHeader": Codec(
         ResponseHeader,
@@ -186,5 +195,11 @@ CODECS: dict[str, Codec] = {
         -1,
         "ResponseHeader",
         "4.4",
+        (1, 32767),
+        {
+            "ResponseHeader": (
+                ("correlation_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

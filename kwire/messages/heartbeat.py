@@ -298,6 +298,15 @@ CODECS: dict[str, Codec] = {
         12,
         "HeartbeatRequest",
         "4.4",
+        (4, 32767),
+        {
+            "HeartbeatRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("generation_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
     "HeartbeatResponse": Codec(
         HeartbeatResponse,
@@ -319,5 +328,12 @@ CODECS: dict[str, Codec] = {
         12,
         "HeartbeatResponse",
         "4.4",
+        (4, 32767),
+        {
+            "HeartbeatResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

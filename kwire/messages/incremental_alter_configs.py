@@ -460,6 +460,23 @@ CODECS: dict[str, Codec] = {
         44,
         "IncrementalAlterConfigsRequest",
         "4.4",
+        (1, 32767),
+        {
+            "IncrementalAlterConfigsRequest": (
+                ("resources", "[]AlterConfigsResource", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("validate_only", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "AlterableConfig": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("config_operation", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("value", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "AlterConfigsResource": (
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("configs", "[]AlterableConfig", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "IncrementalAlterConfigsResponse": Codec(
         IncrementalAlterConfigsResponse,
@@ -477,5 +494,18 @@ CODECS: dict[str, Codec] = {
         44,
         "IncrementalAlterConfigsResponse",
         "4.4",
+        (1, 32767),
+        {
+            "IncrementalAlterConfigsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("responses", "[]AlterConfigsResourceResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterConfigsResourceResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("resource_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -396,6 +396,17 @@ CODECS: dict[str, Codec] = {
         22,
         "InitProducerIdRequest",
         "4.4",
+        (2, 32767),
+        {
+            "InitProducerIdRequest": (
+                ("transactional_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("transaction_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id", "int64", (3, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("producer_epoch", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("enable2_pc", "bool", (6, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("keep_prepared_txn", "bool", (6, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "InitProducerIdResponse": Codec(
         InitProducerIdResponse,
@@ -421,5 +432,16 @@ CODECS: dict[str, Codec] = {
         22,
         "InitProducerIdResponse",
         "4.4",
+        (2, 32767),
+        {
+            "InitProducerIdResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("ongoing_txn_producer_id", "int64", (6, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("ongoing_txn_producer_epoch", "int16", (6, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+        },
     ),
 }

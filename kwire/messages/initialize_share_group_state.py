@@ -317,6 +317,25 @@ CODECS: dict[str, Codec] = {
         83,
         "InitializeShareGroupStateRequest",
         "4.4",
+        (0, 32767),
+        {
+            "InitializeShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]InitializeStateData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "InitializeStateData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "InitializeShareGroupStateResponse": Codec(
         InitializeShareGroupStateResponse,
@@ -333,5 +352,23 @@ CODECS: dict[str, Codec] = {
         83,
         "InitializeShareGroupStateResponse",
         "4.4",
+        (0, 32767),
+        {
+            "InitializeShareGroupStateResponse": (
+                ("results", "[]InitializeStateResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "InitializeStateResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

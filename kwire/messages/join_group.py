@@ -1465,6 +1465,23 @@ CODECS: dict[str, Codec] = {
         11,
         "JoinGroupRequest",
         "4.4",
+        (6, 32767),
+        {
+            "JoinGroupRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("session_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rebalance_timeout_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (5, 32767), (5, 32767), None, -1, (0, -1), False, None),
+                ("protocol_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("protocols", "[]JoinGroupRequestProtocol", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("reason", "string", (8, 32767), (8, 32767), None, -1, (0, -1), True, None),
+            ),
+            "JoinGroupRequestProtocol": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("metadata", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "JoinGroupResponse": Codec(
         JoinGroupResponse,
@@ -1498,5 +1515,24 @@ CODECS: dict[str, Codec] = {
         11,
         "JoinGroupResponse",
         "4.4",
+        (6, 32767),
+        {
+            "JoinGroupResponse": (
+                ("throttle_time_ms", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("generation_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("protocol_type", "string", (7, 32767), (7, 32767), None, -1, (0, -1), True, None),
+                ("protocol_name", "string", (0, 32767), (7, 32767), None, -1, (0, -1), False, ''),
+                ("leader", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("skip_assignment", "bool", (9, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("members", "[]JoinGroupResponseMember", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "JoinGroupResponseMember": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+                ("metadata", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
 }

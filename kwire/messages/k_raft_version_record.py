@@ -69,5 +69,12 @@ CODECS: dict[str, Codec] = {
         -1,
         "KRaftVersionRecord",
         "4.4",
+        (0, 32767),
+        {
+            "KRaftVersionRecord": (
+                ("version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("k_raft_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

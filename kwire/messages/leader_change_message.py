@@ -273,5 +273,21 @@ CODECS: dict[str, Codec] = {
         -1,
         "LeaderChangeMessage",
         "4.4",
+        (0, 32767),
+        {
+            "LeaderChangeMessage": (
+                ("version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("voters", "[]Voter", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("granting_voters", "[]Voter", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Voter": (
+                ("voter_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (1, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+        },
     ),
 }

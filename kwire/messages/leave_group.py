@@ -587,6 +587,19 @@ CODECS: dict[str, Codec] = {
         13,
         "LeaveGroupRequest",
         "4.4",
+        (4, 32767),
+        {
+            "LeaveGroupRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 2), (0, -1), None, -1, (0, -1), False, ''),
+                ("members", "[]MemberIdentity", (3, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "MemberIdentity": (
+                ("member_id", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, None),
+                ("reason", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+            ),
+        },
     ),
     "LeaveGroupResponse": Codec(
         LeaveGroupResponse,
@@ -612,5 +625,18 @@ CODECS: dict[str, Codec] = {
         13,
         "LeaveGroupResponse",
         "4.4",
+        (4, 32767),
+        {
+            "LeaveGroupResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("members", "[]MemberResponse", (3, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "MemberResponse": (
+                ("member_id", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

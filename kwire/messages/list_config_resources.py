@@ -267,6 +267,12 @@ CODECS: dict[str, Codec] = {
         74,
         "ListConfigResourcesRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ListConfigResourcesRequest": (
+                ("resource_types", "[]int8", (1, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ListConfigResourcesResponse": Codec(
         ListConfigResourcesResponse,
@@ -284,5 +290,17 @@ CODECS: dict[str, Codec] = {
         74,
         "ListConfigResourcesResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ListConfigResourcesResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("config_resources", "[]ConfigResource", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ConfigResource": (
+                ("resource_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("resource_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), True, 16),
+            ),
+        },
     ),
 }

@@ -613,6 +613,13 @@ CODECS: dict[str, Codec] = {
         16,
         "ListGroupsRequest",
         "4.4",
+        (3, 32767),
+        {
+            "ListGroupsRequest": (
+                ("states_filter", "[]string", (4, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("types_filter", "[]string", (5, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ListGroupsResponse": Codec(
         ListGroupsResponse,
@@ -638,5 +645,19 @@ CODECS: dict[str, Codec] = {
         16,
         "ListGroupsResponse",
         "4.4",
+        (3, 32767),
+        {
+            "ListGroupsResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("groups", "[]ListedGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ListedGroup": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("protocol_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_state", "string", (4, 32767), (0, -1), None, -1, (0, -1), True, ''),
+                ("group_type", "string", (5, 32767), (0, -1), None, -1, (0, -1), True, ''),
+            ),
+        },
     ),
 }

@@ -772,6 +772,24 @@ CODECS: dict[str, Codec] = {
         2,
         "ListOffsetsRequest",
         "4.4",
+        (6, 32767),
+        {
+            "ListOffsetsRequest": (
+                ("replica_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("isolation_level", "int8", (2, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]ListOffsetsTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("timeout_ms", "int32", (10, 32767), (0, -1), None, -1, (0, -1), True, 0),
+            ),
+            "ListOffsetsPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader_epoch", "int32", (4, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "ListOffsetsTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]ListOffsetsPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ListOffsetsResponse": Codec(
         ListOffsetsResponse,
@@ -808,5 +826,23 @@ CODECS: dict[str, Codec] = {
         2,
         "ListOffsetsResponse",
         "4.4",
+        (6, 32767),
+        {
+            "ListOffsetsResponse": (
+                ("throttle_time_ms", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]ListOffsetsTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ListOffsetsPartitionResponse": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("timestamp", "int64", (1, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("offset", "int64", (1, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("leader_epoch", "int32", (4, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "ListOffsetsTopicResponse": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]ListOffsetsPartitionResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

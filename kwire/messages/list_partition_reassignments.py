@@ -353,6 +353,20 @@ CODECS: dict[str, Codec] = {
         46,
         "ListPartitionReassignmentsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ListPartitionReassignmentsRequest": (
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 60000),
+                (
+                    "topics", "[]ListPartitionReassignmentsTopics", (0, 32767), (0, 32767), None, -1, (0, -1), False,
+                    None,
+                ),
+            ),
+            "ListPartitionReassignmentsTopics": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_indexes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ListPartitionReassignmentsResponse": Codec(
         ListPartitionReassignmentsResponse,
@@ -369,5 +383,24 @@ CODECS: dict[str, Codec] = {
         46,
         "ListPartitionReassignmentsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ListPartitionReassignmentsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("topics", "[]OngoingTopicReassignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OngoingPartitionReassignment": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replicas", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("adding_replicas", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("removing_replicas", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OngoingTopicReassignment": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]OngoingPartitionReassignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -444,6 +444,15 @@ CODECS: dict[str, Codec] = {
         66,
         "ListTransactionsRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ListTransactionsRequest": (
+                ("state_filters", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("producer_id_filters", "[]int64", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("duration_filter", "int64", (1, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("transactional_id_pattern", "string", (2, 32767), (2, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
     "ListTransactionsResponse": Codec(
         ListTransactionsResponse,
@@ -463,5 +472,19 @@ CODECS: dict[str, Codec] = {
         66,
         "ListTransactionsResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ListTransactionsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("unknown_state_filters", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("transaction_states", "[]TransactionState", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TransactionState": (
+                ("transactional_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

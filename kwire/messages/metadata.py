@@ -2840,6 +2840,22 @@ CODECS: dict[str, Codec] = {
         3,
         "MetadataRequest",
         "4.4",
+        (9, 32767),
+        {
+            "MetadataRequest": (
+                ("topics", "[]MetadataRequestTopic", (0, 32767), (1, 32767), None, -1, (0, -1), False, ()),
+                ("allow_auto_topic_creation", "bool", (4, 32767), (0, -1), None, -1, (0, -1), False, True),
+                ("include_cluster_authorized_operations", "bool", (8, 10), (0, -1), None, -1, (0, -1), False, False),
+                ("include_topic_authorized_operations", "bool", (8, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "MetadataRequestTopic": (
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("name", "string", (0, 32767), (10, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "MetadataResponse": Codec(
         MetadataResponse,
@@ -2883,5 +2899,43 @@ CODECS: dict[str, Codec] = {
         3,
         "MetadataResponse",
         "4.4",
+        (9, 32767),
+        {
+            "MetadataResponse": (
+                ("throttle_time_ms", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("brokers", "[]MetadataResponseBroker", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("cluster_id", "string", (2, 32767), (2, 32767), None, -1, (0, -1), True, None),
+                ("controller_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]MetadataResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("cluster_authorized_operations", "int32", (8, 10), (0, -1), None, -1, (0, -1), False, -2147483648),
+                ("error_code", "int16", (13, 32767), (0, -1), None, -1, (0, -1), True, 0),
+            ),
+            "MetadataResponseBroker": (
+                ("node_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (1, 32767), (1, 32767), None, -1, (0, -1), True, None),
+            ),
+            "MetadataResponsePartition": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (7, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("replica_nodes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("isr_nodes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("offline_replicas", "[]int32", (5, 32767), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "MetadataResponseTopic": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("name", "string", (0, 32767), (12, 32767), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("is_internal", "bool", (1, 32767), (0, -1), None, -1, (0, -1), True, False),
+                ("partitions", "[]MetadataResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("topic_authorized_operations", "int32", (8, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+        },
     ),
 }

@@ -1109,6 +1109,31 @@ CODECS: dict[str, Codec] = {
         8,
         "OffsetCommitRequest",
         "4.4",
+        (8, 32767),
+        {
+            "OffsetCommitRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("generation_id_or_member_epoch", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("member_id", "string", (1, 32767), (0, -1), None, -1, (0, -1), True, ''),
+                ("group_instance_id", "string", (7, 32767), (7, 32767), None, -1, (0, -1), False, None),
+                ("retention_time_ms", "int64", (2, 4), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]OffsetCommitRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetCommitRequestPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_leader_epoch", "int32", (6, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("committed_metadata", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "OffsetCommitRequestTopic": (
+                ("name", "string", (0, 9), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]OffsetCommitRequestPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "OffsetCommitResponse": Codec(
         OffsetCommitResponse,
@@ -1141,5 +1166,24 @@ CODECS: dict[str, Codec] = {
         8,
         "OffsetCommitResponse",
         "4.4",
+        (8, 32767),
+        {
+            "OffsetCommitResponse": (
+                ("throttle_time_ms", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]OffsetCommitResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetCommitResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetCommitResponseTopic": (
+                ("name", "string", (0, 9), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]OffsetCommitResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

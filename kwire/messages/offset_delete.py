@@ -216,6 +216,20 @@ CODECS: dict[str, Codec] = {
         47,
         "OffsetDeleteRequest",
         "4.4",
+        (0, -1),
+        {
+            "OffsetDeleteRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]OffsetDeleteRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetDeleteRequestPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetDeleteRequestTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]OffsetDeleteRequestPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "OffsetDeleteResponse": Codec(
         OffsetDeleteResponse,
@@ -232,5 +246,21 @@ CODECS: dict[str, Codec] = {
         47,
         "OffsetDeleteResponse",
         "4.4",
+        (0, -1),
+        {
+            "OffsetDeleteResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]OffsetDeleteResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetDeleteResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetDeleteResponseTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]OffsetDeleteResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -1645,6 +1645,33 @@ CODECS: dict[str, Codec] = {
         9,
         "OffsetFetchRequest",
         "4.4",
+        (6, 32767),
+        {
+            "OffsetFetchRequest": (
+                ("group_id", "string", (0, 7), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]OffsetFetchRequestTopic", (0, 7), (2, 7), None, -1, (0, -1), False, ()),
+                ("groups", "[]OffsetFetchRequestGroup", (8, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("require_stable", "bool", (7, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "OffsetFetchRequestTopic": (
+                ("name", "string", (0, 7), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_indexes", "[]int32", (0, 7), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetFetchRequestTopics": (
+                ("name", "string", (8, 9), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition_indexes", "[]int32", (8, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetFetchRequestGroup": (
+                ("group_id", "string", (8, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (9, 32767), (9, 32767), None, -1, (0, -1), True, None),
+                ("member_epoch", "int32", (9, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]OffsetFetchRequestTopics", (8, 32767), (8, 32767), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "OffsetFetchResponse": Codec(
         OffsetFetchResponse,
@@ -1682,5 +1709,45 @@ CODECS: dict[str, Codec] = {
         9,
         "OffsetFetchResponse",
         "4.4",
+        (6, 32767),
+        {
+            "OffsetFetchResponse": (
+                ("throttle_time_ms", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]OffsetFetchResponseTopic", (0, 7), (0, -1), None, -1, (0, -1), False, ()),
+                ("error_code", "int16", (2, 7), (0, -1), None, -1, (0, -1), True, 0),
+                ("groups", "[]OffsetFetchResponseGroup", (8, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetFetchResponsePartition": (
+                ("partition_index", "int32", (0, 7), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_offset", "int64", (0, 7), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_leader_epoch", "int32", (5, 7), (0, -1), None, -1, (0, -1), True, -1),
+                ("metadata", "string", (0, 7), (0, 7), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 7), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetFetchResponseTopic": (
+                ("name", "string", (0, 7), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]OffsetFetchResponsePartition", (0, 7), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetFetchResponsePartitions": (
+                ("partition_index", "int32", (8, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_offset", "int64", (8, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_leader_epoch", "int32", (8, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("metadata", "string", (8, 32767), (8, 32767), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (8, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetFetchResponseTopics": (
+                ("name", "string", (8, 9), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (10, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]OffsetFetchResponsePartitions", (8, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetFetchResponseGroup": (
+                ("group_id", "string", (8, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]OffsetFetchResponseTopics", (8, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("error_code", "int16", (8, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

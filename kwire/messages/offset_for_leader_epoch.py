@@ -478,6 +478,22 @@ CODECS: dict[str, Codec] = {
         23,
         "OffsetForLeaderEpochRequest",
         "4.4",
+        (4, 32767),
+        {
+            "OffsetForLeaderEpochRequest": (
+                ("replica_id", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, -2),
+                ("topics", "[]OffsetForLeaderTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "OffsetForLeaderPartition": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader_epoch", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "OffsetForLeaderTopic": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]OffsetForLeaderPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "OffsetForLeaderEpochResponse": Codec(
         OffsetForLeaderEpochResponse,
@@ -498,5 +514,22 @@ CODECS: dict[str, Codec] = {
         23,
         "OffsetForLeaderEpochResponse",
         "4.4",
+        (4, 32767),
+        {
+            "OffsetForLeaderEpochResponse": (
+                ("throttle_time_ms", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("topics", "[]OffsetForLeaderTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "EpochEndOffset": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("end_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "OffsetForLeaderTopicResult": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]EpochEndOffset", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -1596,6 +1596,27 @@ CODECS: dict[str, Codec] = {
         0,
         "ProduceRequest",
         "4.4",
+        (9, 32767),
+        {
+            "ProduceRequest": (
+                ("transactional_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, None),
+                ("acks", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topic_data", "[]TopicProduceData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionProduceData": (
+                ("index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("records", "records", (0, 32767), (0, 32767), None, -1, (0, -1), False, b''),
+            ),
+            "TopicProduceData": (
+                ("name", "string", (0, 12), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (13, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition_data", "[]PartitionProduceData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ProduceResponse": Codec(
         ProduceResponse,
@@ -1635,5 +1656,48 @@ CODECS: dict[str, Codec] = {
         0,
         "ProduceResponse",
         "4.4",
+        (9, 32767),
+        {
+            "ProduceResponse": (
+                ("responses", "[]TopicProduceResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("node_endpoints", "[]NodeEndpoint", (10, 32767), (0, -1), None, 0, (10, 32767), False, ()),
+            ),
+            "BatchIndexAndErrorMessage": (
+                ("batch_index", "int32", (8, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("batch_index_error_message", "string", (8, 32767), (8, 32767), None, -1, (0, -1), False, None),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (10, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("leader_epoch", "int32", (10, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+            "PartitionProduceResponse": (
+                ("index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("log_append_time_ms", "int64", (2, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("log_start_offset", "int64", (5, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("record_errors", "[]BatchIndexAndErrorMessage", (8, 32767), (0, -1), None, -1, (0, -1), True, ()),
+                ("error_message", "string", (8, 32767), (8, 32767), None, -1, (0, -1), True, None),
+                ("current_leader", "LeaderIdAndEpoch", (10, 32767), (0, -1), None, 0, (10, 32767), False, ()),
+            ),
+            "TopicProduceResponse": (
+                ("name", "string", (0, 12), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (13, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "partition_responses", "[]PartitionProduceResponse", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (10, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (10, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (10, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (10, 32767), (10, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -157,6 +157,19 @@ CODECS: dict[str, Codec] = {
         72,
         "PushTelemetryRequest",
         "4.4",
+        (0, 32767),
+        {
+            "PushTelemetryRequest": (
+                (
+                    "client_instance_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("subscription_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("terminating", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("compression_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("metrics", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "PushTelemetryResponse": Codec(
         PushTelemetryResponse,
@@ -170,5 +183,12 @@ CODECS: dict[str, Codec] = {
         72,
         "PushTelemetryResponse",
         "4.4",
+        (0, 32767),
+        {
+            "PushTelemetryResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

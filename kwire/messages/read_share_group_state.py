@@ -387,6 +387,24 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]ReadStateData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "ReadStateData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ReadShareGroupStateResponse": Codec(
         ReadShareGroupStateResponse,
@@ -404,5 +422,32 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateResponse": (
+                ("results", "[]ReadStateResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ReadStateResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

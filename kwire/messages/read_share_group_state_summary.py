@@ -441,6 +441,24 @@ CODECS: dict[str, Codec] = {
         87,
         "ReadShareGroupStateSummaryRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateSummaryRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]ReadStateSummaryData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "ReadStateSummaryData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ReadShareGroupStateSummaryResponse": Codec(
         ReadShareGroupStateSummaryResponse,
@@ -459,5 +477,27 @@ CODECS: dict[str, Codec] = {
         87,
         "ReadShareGroupStateSummaryResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateSummaryResponse": (
+                ("results", "[]ReadStateSummaryResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_complete_count", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+            ),
+            "ReadStateSummaryResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

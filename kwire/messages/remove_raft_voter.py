@@ -167,6 +167,17 @@ CODECS: dict[str, Codec] = {
         81,
         "RemoveRaftVoterRequest",
         "4.4",
+        (0, 32767),
+        {
+            "RemoveRaftVoterRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("voter_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+        },
     ),
     "RemoveRaftVoterResponse": Codec(
         RemoveRaftVoterResponse,
@@ -180,5 +191,13 @@ CODECS: dict[str, Codec] = {
         81,
         "RemoveRaftVoterResponse",
         "4.4",
+        (0, 32767),
+        {
+            "RemoveRaftVoterResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), True, ''),
+            ),
+        },
     ),
 }

@@ -192,6 +192,13 @@ CODECS: dict[str, Codec] = {
         39,
         "RenewDelegationTokenRequest",
         "4.4",
+        (2, 32767),
+        {
+            "RenewDelegationTokenRequest": (
+                ("hmac", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("renew_period_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "RenewDelegationTokenResponse": Codec(
         RenewDelegationTokenResponse,
@@ -207,5 +214,13 @@ CODECS: dict[str, Codec] = {
         39,
         "RenewDelegationTokenResponse",
         "4.4",
+        (2, 32767),
+        {
+            "RenewDelegationTokenResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("expiry_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -295,6 +295,12 @@ CODECS: dict[str, Codec] = {
         36,
         "SaslAuthenticateRequest",
         "4.4",
+        (2, 32767),
+        {
+            "SaslAuthenticateRequest": (
+                ("auth_bytes", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "SaslAuthenticateResponse": Codec(
         SaslAuthenticateResponse,
@@ -312,5 +318,14 @@ CODECS: dict[str, Codec] = {
         36,
         "SaslAuthenticateResponse",
         "4.4",
+        (2, 32767),
+        {
+            "SaslAuthenticateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("auth_bytes", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("session_lifetime_ms", "int64", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+            ),
+        },
     ),
 }

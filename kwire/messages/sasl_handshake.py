@@ -121,6 +121,12 @@ CODECS: dict[str, Codec] = {
         17,
         "SaslHandshakeRequest",
         "4.4",
+        (0, -1),
+        {
+            "SaslHandshakeRequest": (
+                ("mechanism", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "SaslHandshakeResponse": Codec(
         SaslHandshakeResponse,
@@ -136,5 +142,12 @@ CODECS: dict[str, Codec] = {
         17,
         "SaslHandshakeResponse",
         "4.4",
+        (0, -1),
+        {
+            "SaslHandshakeResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("mechanisms", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

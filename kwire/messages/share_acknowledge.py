@@ -897,6 +897,35 @@ CODECS: dict[str, Codec] = {
         79,
         "ShareAcknowledgeRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ShareAcknowledgeRequest": (
+                ("group_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("share_session_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("is_renew_ack", "bool", (2, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("topics", "[]AcknowledgeTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AcknowledgementBatch": (
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("acknowledge_types", "[]int8", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AcknowledgePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "acknowledgement_batches", "[]AcknowledgementBatch", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "AcknowledgeTopic": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]AcknowledgePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ShareAcknowledgeResponse": Codec(
         ShareAcknowledgeResponse,
@@ -917,5 +946,39 @@ CODECS: dict[str, Codec] = {
         79,
         "ShareAcknowledgeResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ShareAcknowledgeResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("acquisition_lock_timeout_ms", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("responses", "[]ShareAcknowledgeTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("current_leader", "LeaderIdAndEpoch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ShareAcknowledgeTopicResponse": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

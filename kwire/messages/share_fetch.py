@@ -987,6 +987,50 @@ CODECS: dict[str, Codec] = {
         78,
         "ShareFetchRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ShareFetchRequest": (
+                ("group_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("share_session_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_wait_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("min_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 2147483647),
+                ("max_records", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("batch_size", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("share_acquire_mode", "int8", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("is_renew_ack", "bool", (2, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("topics", "[]FetchTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("forgotten_topics_data", "[]ForgottenTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AcknowledgementBatch": (
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("acknowledge_types", "[]int8", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "FetchPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_max_bytes", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "acknowledgement_batches", "[]AcknowledgementBatch", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "FetchTopic": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]FetchPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ForgottenTopic": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ShareFetchResponse": Codec(
         ShareFetchResponse,
@@ -1008,5 +1052,48 @@ CODECS: dict[str, Codec] = {
         78,
         "ShareFetchResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ShareFetchResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("acquisition_lock_timeout_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("responses", "[]ShareFetchableTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "AcquiredRecords": (
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("acknowledge_error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("acknowledge_error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("current_leader", "LeaderIdAndEpoch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("records", "records", (0, 32767), (0, 0), None, -1, (0, -1), False, b''),
+                ("acquired_records", "[]AcquiredRecords", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ShareFetchableTopicResponse": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -519,6 +519,13 @@ CODECS: dict[str, Codec] = {
         77,
         "ShareGroupDescribeRequest",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupDescribeRequest": (
+                ("group_ids", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("include_authorized_operations", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "ShareGroupDescribeResponse": Codec(
         ShareGroupDescribeResponse,
@@ -537,5 +544,43 @@ CODECS: dict[str, Codec] = {
         77,
         "ShareGroupDescribeResponse",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupDescribeResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("groups", "[]DescribedGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Assignment": (
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Member": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("assignment", "Assignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DescribedGroup": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignor_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("members", "[]Member", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("authorized_operations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+        },
     ),
 }

@@ -67,5 +67,11 @@ CODECS: dict[str, Codec] = {
         -1,
         "SnapshotFooterRecord",
         "4.4",
+        (0, 32767),
+        {
+            "SnapshotFooterRecord": (
+                ("version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

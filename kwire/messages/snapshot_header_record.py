@@ -69,5 +69,12 @@ CODECS: dict[str, Codec] = {
         -1,
         "SnapshotHeaderRecord",
         "4.4",
+        (0, 32767),
+        {
+            "SnapshotHeaderRecord": (
+                ("version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_contained_log_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -734,6 +734,41 @@ CODECS: dict[str, Codec] = {
         93,
         "StreamsGroupTopologyDescriptionUpdateRequest",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupTopologyDescriptionUpdateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topology_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topology_description", "TopologyDescription", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopologyDescriptionNode": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("node_type", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("source_topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("sink_topic", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("stores", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("successors", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopologyDescriptionSubtopology": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("nodes", "[]TopologyDescriptionNode", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopologyDescriptionGlobalStore": (
+                ("source", "TopologyDescriptionNode", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("processor", "TopologyDescriptionNode", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopologyDescription": (
+                (
+                    "subtopologies", "[]TopologyDescriptionSubtopology", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+                (
+                    "global_stores", "[]TopologyDescriptionGlobalStore", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+        },
     ),
     "StreamsGroupTopologyDescriptionUpdateResponse": Codec(
         StreamsGroupTopologyDescriptionUpdateResponse,
@@ -747,5 +782,13 @@ CODECS: dict[str, Codec] = {
         93,
         "StreamsGroupTopologyDescriptionUpdateResponse",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupTopologyDescriptionUpdateResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

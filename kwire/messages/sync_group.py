@@ -738,6 +738,22 @@ CODECS: dict[str, Codec] = {
         14,
         "SyncGroupRequest",
         "4.4",
+        (4, 32767),
+        {
+            "SyncGroupRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("generation_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, None),
+                ("protocol_type", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+                ("protocol_name", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+                ("assignments", "[]SyncGroupRequestAssignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "SyncGroupRequestAssignment": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("assignment", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
     "SyncGroupResponse": Codec(
         SyncGroupResponse,
@@ -761,5 +777,15 @@ CODECS: dict[str, Codec] = {
         14,
         "SyncGroupResponse",
         "4.4",
+        (4, 32767),
+        {
+            "SyncGroupResponse": (
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("protocol_type", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+                ("protocol_name", "string", (5, 32767), (5, 32767), None, -1, (0, -1), True, None),
+                ("assignment", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
 }

@@ -918,6 +918,33 @@ CODECS: dict[str, Codec] = {
         28,
         "TxnOffsetCommitRequest",
         "4.4",
+        (3, 32767),
+        {
+            "TxnOffsetCommitRequest": (
+                ("transactional_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("generation_id_or_member_epoch", "int32", (3, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("member_id", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), False, None),
+                ("topics", "[]TxnOffsetCommitRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TxnOffsetCommitRequestPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("committed_leader_epoch", "int32", (2, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("committed_metadata", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+            "TxnOffsetCommitRequestTopic": (
+                ("name", "string", (0, 5), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (6, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]TxnOffsetCommitRequestPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "TxnOffsetCommitResponse": Codec(
         TxnOffsetCommitResponse,
@@ -946,5 +973,24 @@ CODECS: dict[str, Codec] = {
         28,
         "TxnOffsetCommitResponse",
         "4.4",
+        (3, 32767),
+        {
+            "TxnOffsetCommitResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TxnOffsetCommitResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TxnOffsetCommitResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TxnOffsetCommitResponseTopic": (
+                ("name", "string", (0, 5), (0, -1), None, -1, (0, -1), True, ''),
+                (
+                    "topic_id", "uuid", (6, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]TxnOffsetCommitResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -139,6 +139,12 @@ CODECS: dict[str, Codec] = {
         64,
         "UnregisterBrokerRequest",
         "4.4",
+        (0, 32767),
+        {
+            "UnregisterBrokerRequest": (
+                ("broker_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "UnregisterBrokerResponse": Codec(
         UnregisterBrokerResponse,
@@ -152,5 +158,13 @@ CODECS: dict[str, Codec] = {
         64,
         "UnregisterBrokerResponse",
         "4.4",
+        (0, 32767),
+        {
+            "UnregisterBrokerResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -139,6 +139,12 @@ CODECS: dict[str, Codec] = {
         94,
         "UnregisterControllerRequest",
         "4.4",
+        (0, 32767),
+        {
+            "UnregisterControllerRequest": (
+                ("controller_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "UnregisterControllerResponse": Codec(
         UnregisterControllerResponse,
@@ -152,5 +158,13 @@ CODECS: dict[str, Codec] = {
         94,
         "UnregisterControllerResponse",
         "4.4",
+        (0, 32767),
+        {
+            "UnregisterControllerResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -399,6 +399,20 @@ CODECS: dict[str, Codec] = {
         57,
         "UpdateFeaturesRequest",
         "4.4",
+        (0, 32767),
+        {
+            "UpdateFeaturesRequest": (
+                ("timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 60000),
+                ("feature_updates", "[]FeatureUpdateKey", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("validate_only", "bool", (1, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "FeatureUpdateKey": (
+                ("feature", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("max_version_level", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("allow_downgrade", "bool", (0, 0), (0, -1), None, -1, (0, -1), False, False),
+                ("upgrade_type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 1),
+            ),
+        },
     ),
     "UpdateFeaturesResponse": Codec(
         UpdateFeaturesResponse,
@@ -418,5 +432,19 @@ CODECS: dict[str, Codec] = {
         57,
         "UpdateFeaturesResponse",
         "4.4",
+        (0, 32767),
+        {
+            "UpdateFeaturesResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("results", "[]UpdatableFeatureResult", (0, 1), (0, -1), None, -1, (0, -1), True, ()),
+            ),
+            "UpdatableFeatureResult": (
+                ("feature", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -352,6 +352,29 @@ CODECS: dict[str, Codec] = {
         82,
         "UpdateRaftVoterRequest",
         "4.4",
+        (0, 32767),
+        {
+            "UpdateRaftVoterRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("current_leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("voter_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("listeners", "[]Listener", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("k_raft_version_feature", "KRaftVersionFeature", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Listener": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "KRaftVersionFeature": (
+                ("min_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "UpdateRaftVoterResponse": Codec(
         UpdateRaftVoterResponse,
@@ -367,5 +390,19 @@ CODECS: dict[str, Codec] = {
         82,
         "UpdateRaftVoterResponse",
         "4.4",
+        (0, 32767),
+        {
+            "UpdateRaftVoterResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader", "CurrentLeader", (0, 32767), (0, -1), None, 0, (0, 32767), False, ()),
+            ),
+            "CurrentLeader": (
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -849,6 +849,34 @@ CODECS: dict[str, Codec] = {
         52,
         "VoteRequest",
         "4.4",
+        (0, 32767),
+        {
+            "VoteRequest": (
+                ("cluster_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("voter_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replica_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replica_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "replica_directory_id", "uuid", (1, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "voter_directory_id", "uuid", (1, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("last_offset_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("pre_vote", "bool", (2, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "VoteResponse": Codec(
         VoteResponse,
@@ -870,5 +898,29 @@ CODECS: dict[str, Codec] = {
         52,
         "VoteResponse",
         "4.4",
+        (0, 32767),
+        {
+            "VoteResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]TopicData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (1, 32767), (0, -1), None, 0, (1, 32767), False, ()),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("vote_granted", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "TopicData": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (1, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

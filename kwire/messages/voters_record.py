@@ -230,5 +230,30 @@ CODECS: dict[str, Codec] = {
         -1,
         "VotersRecord",
         "4.4",
+        (0, 32767),
+        {
+            "VotersRecord": (
+                ("version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("voters", "[]Voter", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Endpoint": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "KRaftVersionFeature": (
+                ("min_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_supported_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "Voter": (
+                ("voter_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "voter_directory_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("endpoints", "[]Endpoint", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("k_raft_version_feature", "KRaftVersionFeature", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

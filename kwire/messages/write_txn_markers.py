@@ -474,6 +474,24 @@ CODECS: dict[str, Codec] = {
         27,
         "WriteTxnMarkersRequest",
         "4.4",
+        (1, 32767),
+        {
+            "WriteTxnMarkersRequest": (
+                ("markers", "[]WritableTxnMarker", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "WritableTxnMarkerTopic": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_indexes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "WritableTxnMarker": (
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_result", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+                ("topics", "[]WritableTxnMarkerTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("coordinator_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_version", "int8", (2, 32767), (0, -1), None, -1, (0, -1), True, 0),
+            ),
+        },
     ),
     "WriteTxnMarkersResponse": Codec(
         WriteTxnMarkersResponse,
@@ -493,5 +511,23 @@ CODECS: dict[str, Codec] = {
         27,
         "WriteTxnMarkersResponse",
         "4.4",
+        (1, 32767),
+        {
+            "WriteTxnMarkersResponse": (
+                ("markers", "[]WritableTxnMarkerResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "WritableTxnMarkerPartitionResult": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "WritableTxnMarkerTopicResult": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]WritableTxnMarkerPartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "WritableTxnMarkerResult": (
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topics", "[]WritableTxnMarkerTopicResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

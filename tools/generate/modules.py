@@ -9,6 +9,7 @@ from tools.generate.classes import as_sentence, render_classes
 from tools.generate.model import Message, Module
 from tools.generate.reading import Reader
 from tools.generate.source import Source, fit_line, wrap_text
+from tools.generate.tables import range_text, render_tables
 from tools.generate.writing import Writer
 
 _STRUCT_NAME = re.compile(r"(unpack|iterate|pack)_([hHiIqdbBxu]+)")
@@ -157,5 +158,7 @@ def _render_codec(message: Message, readers: dict[int, str], writers: dict[int, 
             out.add_block("{", *(f'"{name}": {message.class_of(name)},' for name in message.structs))
         out("}," if message.structs else "{},")
         out(f"{-1 if spec.api_key is None else spec.api_key},", f'"{spec.name}",', f'"{message.edition}",')
+        out(f"{range_text(spec.flexible_versions)},")
+        out.lines += render_tables(message)
     out("),")
     return out.lines

@@ -310,6 +310,23 @@ CODECS: dict[str, Codec] = {
         86,
         "DeleteShareGroupStateRequest",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "DeleteShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]DeleteStateData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "DeleteStateData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DeleteShareGroupStateResponse": Codec(
         DeleteShareGroupStateResponse,
@@ -326,5 +343,23 @@ CODECS: dict[str, Codec] = {
         86,
         "DeleteShareGroupStateResponse",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "DeleteShareGroupStateResponse": (
+                ("results", "[]DeleteStateResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "DeleteStateResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

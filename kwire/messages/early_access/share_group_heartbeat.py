@@ -359,6 +359,16 @@ CODECS: dict[str, Codec] = {
         76,
         "ShareGroupHeartbeatRequest",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupHeartbeatRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
     "ShareGroupHeartbeatResponse": Codec(
         ShareGroupHeartbeatResponse,
@@ -375,5 +385,27 @@ CODECS: dict[str, Codec] = {
         76,
         "ShareGroupHeartbeatResponse",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupHeartbeatResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("heartbeat_interval_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment", "Assignment", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Assignment": (
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

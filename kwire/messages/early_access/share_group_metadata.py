@@ -103,6 +103,12 @@ CODECS: dict[str, Codec] = {
         11,
         "ShareGroupMetadataKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareGroupMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupMetadataValue": Codec(
         ShareGroupMetadataValue,
@@ -116,5 +122,11 @@ CODECS: dict[str, Codec] = {
         11,
         "ShareGroupMetadataValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -237,6 +237,12 @@ CODECS: dict[str, Codec] = {
         9,
         "ShareGroupPartitionMetadataKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareGroupPartitionMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupPartitionMetadataValue": Codec(
         ShareGroupPartitionMetadataValue,
@@ -253,5 +259,24 @@ CODECS: dict[str, Codec] = {
         9,
         "ShareGroupPartitionMetadataValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupPartitionMetadataValue": (
+                ("topics", "[]TopicMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionMetadata": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("racks", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicMetadata": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("num_partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_metadata", "[]PartitionMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

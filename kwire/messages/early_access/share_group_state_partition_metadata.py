@@ -242,6 +242,12 @@ CODECS: dict[str, Codec] = {
         15,
         "ShareGroupStatePartitionMetadataKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareGroupStatePartitionMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupStatePartitionMetadataValue": Codec(
         ShareGroupStatePartitionMetadataValue,
@@ -258,5 +264,27 @@ CODECS: dict[str, Codec] = {
         15,
         "ShareGroupStatePartitionMetadataValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupStatePartitionMetadataValue": (
+                ("initialized_topics", "[]TopicPartitionsInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("deleting_topics", "[]TopicInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartitionsInfo": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicInfo": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

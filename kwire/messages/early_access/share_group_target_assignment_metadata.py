@@ -107,6 +107,12 @@ CODECS: dict[str, Codec] = {
         12,
         "ShareGroupTargetAssignmentMetadataKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareGroupTargetAssignmentMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupTargetAssignmentMetadataValue": Codec(
         ShareGroupTargetAssignmentMetadataValue,
@@ -120,5 +126,11 @@ CODECS: dict[str, Codec] = {
         12,
         "ShareGroupTargetAssignmentMetadataValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareGroupTargetAssignmentMetadataValue": (
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -191,6 +191,17 @@ CODECS: dict[str, Codec] = {
         0,
         "ShareSnapshotKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareSnapshotKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 0), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ShareSnapshotValue": Codec(
         ShareSnapshotValue,
@@ -206,5 +217,21 @@ CODECS: dict[str, Codec] = {
         0,
         "ShareSnapshotValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareSnapshotValue": (
+                ("snapshot_epoch", "uint16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 0), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("first_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_state", "int8", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -188,6 +188,17 @@ CODECS: dict[str, Codec] = {
         1,
         "ShareUpdateKey",
         "4.0-early-access",
+        (0, -1),
+        {
+            "ShareUpdateKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 0), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ShareUpdateValue": Codec(
         ShareUpdateValue,
@@ -203,5 +214,20 @@ CODECS: dict[str, Codec] = {
         1,
         "ShareUpdateValue",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "ShareUpdateValue": (
+                ("snapshot_epoch", "uint16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 0), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("first_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_state", "int8", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

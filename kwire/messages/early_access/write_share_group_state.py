@@ -377,6 +377,33 @@ CODECS: dict[str, Codec] = {
         85,
         "WriteShareGroupStateRequest",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "WriteShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]WriteStateData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("first_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "WriteStateData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "WriteShareGroupStateResponse": Codec(
         WriteShareGroupStateResponse,
@@ -393,5 +420,23 @@ CODECS: dict[str, Codec] = {
         85,
         "WriteShareGroupStateResponse",
         "4.0-early-access",
+        (0, 32767),
+        {
+            "WriteShareGroupStateResponse": (
+                ("results", "[]WriteStateResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "WriteStateResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

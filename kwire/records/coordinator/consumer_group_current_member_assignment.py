@@ -317,6 +317,13 @@ CODECS: dict[str, Codec] = {
         8,
         "ConsumerGroupCurrentMemberAssignmentKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupCurrentMemberAssignmentKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupCurrentMemberAssignmentValue": Codec(
         ConsumerGroupCurrentMemberAssignmentValue,
@@ -332,5 +339,26 @@ CODECS: dict[str, Codec] = {
         8,
         "ConsumerGroupCurrentMemberAssignmentValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupCurrentMemberAssignmentValue": (
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("previous_member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assigned_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                (
+                    "partitions_pending_revocation", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), None, 0, (0, 32767), False, ()),
+            ),
+        },
     ),
 }

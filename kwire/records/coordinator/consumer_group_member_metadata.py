@@ -429,6 +429,13 @@ CODECS: dict[str, Codec] = {
         5,
         "ConsumerGroupMemberMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupMemberMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupMemberMetadataValue": Codec(
         ConsumerGroupMemberMetadataValue,
@@ -445,5 +452,30 @@ CODECS: dict[str, Codec] = {
         5,
         "ConsumerGroupMemberMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupMemberMetadataValue": (
+                ("instance_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("rebalance_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("server_assignor", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                (
+                    "classic_member_metadata", "ClassicMemberMetadata", (0, 32767), (0, 32767), None, 0, (0, 32767),
+                    False, (),
+                ),
+            ),
+            "ClassicProtocol": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("metadata", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+            "ClassicMemberMetadata": (
+                ("session_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("supported_protocols", "[]ClassicProtocol", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

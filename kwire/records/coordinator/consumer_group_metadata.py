@@ -144,6 +144,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupMetadataValue": Codec(
         ConsumerGroupMetadataValue,
@@ -157,5 +163,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("metadata_hash", "int64", (0, 32767), (0, -1), None, 0, (0, 32767), False, 0),
+            ),
+        },
     ),
 }

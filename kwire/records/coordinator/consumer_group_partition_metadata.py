@@ -241,6 +241,12 @@ CODECS: dict[str, Codec] = {
         4,
         "ConsumerGroupPartitionMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupPartitionMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupPartitionMetadataValue": Codec(
         ConsumerGroupPartitionMetadataValue,
@@ -257,5 +263,24 @@ CODECS: dict[str, Codec] = {
         4,
         "ConsumerGroupPartitionMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupPartitionMetadataValue": (
+                ("topics", "[]TopicMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionMetadata": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("racks", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicMetadata": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("num_partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_metadata", "[]PartitionMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -168,6 +168,13 @@ CODECS: dict[str, Codec] = {
         16,
         "ConsumerGroupRegularExpressionKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupRegularExpressionKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("regular_expression", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupRegularExpressionValue": Codec(
         ConsumerGroupRegularExpressionValue,
@@ -181,5 +188,13 @@ CODECS: dict[str, Codec] = {
         16,
         "ConsumerGroupRegularExpressionValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupRegularExpressionValue": (
+                ("topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("version", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -182,6 +182,13 @@ CODECS: dict[str, Codec] = {
         7,
         "ConsumerGroupTargetAssignmentMemberKey",
         "4.4",
+        (0, -1),
+        {
+            "ConsumerGroupTargetAssignmentMemberKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupTargetAssignmentMemberValue": Codec(
         ConsumerGroupTargetAssignmentMemberValue,
@@ -197,5 +204,18 @@ CODECS: dict[str, Codec] = {
         7,
         "ConsumerGroupTargetAssignmentMemberValue",
         "4.4",
+        (0, 32767),
+        {
+            "ConsumerGroupTargetAssignmentMemberValue": (
+                ("topic_partitions", "[]TopicPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartition": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

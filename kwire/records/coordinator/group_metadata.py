@@ -853,6 +853,12 @@ CODECS: dict[str, Codec] = {
         2,
         "GroupMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "GroupMetadataKey": (
+                ("group", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "GroupMetadataValue": Codec(
         GroupMetadataValue,
@@ -876,5 +882,26 @@ CODECS: dict[str, Codec] = {
         2,
         "GroupMetadataValue",
         "4.4",
+        (4, 32767),
+        {
+            "GroupMetadataValue": (
+                ("protocol_type", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("generation", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("protocol", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("leader", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("current_state_timestamp", "int64", (2, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("members", "[]MemberMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "MemberMetadata": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_instance_id", "string", (3, 32767), (3, 32767), None, -1, (0, -1), True, None),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("rebalance_timeout", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("session_timeout", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("subscription", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+                ("assignment", "bytes", (0, 32767), (0, -1), None, -1, (0, -1), False, b''),
+            ),
+        },
     ),
 }

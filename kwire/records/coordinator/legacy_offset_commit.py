@@ -128,6 +128,14 @@ CODECS: dict[str, Codec] = {
         0,
         "LegacyOffsetCommitKey",
         "4.4",
+        (0, -1),
+        {
+            "LegacyOffsetCommitKey": (
+                ("group", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("topic", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "LegacyOffsetCommitValue": Codec(
         LegacyOffsetCommitValue,
@@ -141,5 +149,13 @@ CODECS: dict[str, Codec] = {
         0,
         "LegacyOffsetCommitValue",
         "4.4",
+        (0, -1),
+        {
+            "LegacyOffsetCommitValue": (
+                ("offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("metadata", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("commit_timestamp", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -286,6 +286,14 @@ CODECS: dict[str, Codec] = {
         1,
         "OffsetCommitKey",
         "4.4",
+        (0, -1),
+        {
+            "OffsetCommitKey": (
+                ("group", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("topic", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "OffsetCommitValue": Codec(
         OffsetCommitValue,
@@ -307,5 +315,19 @@ CODECS: dict[str, Codec] = {
         1,
         "OffsetCommitValue",
         "4.4",
+        (4, 32767),
+        {
+            "OffsetCommitValue": (
+                ("offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (3, 32767), (0, -1), None, -1, (0, -1), True, -1),
+                ("metadata", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("commit_timestamp", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("expire_timestamp", "int64", (1, 1), (0, -1), None, -1, (0, -1), True, -1),
+                (
+                    "topic_id", "uuid", (4, 32767), (0, -1), None, 0, (4, 32767), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+            ),
+        },
     ),
 }

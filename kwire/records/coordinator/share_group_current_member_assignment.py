@@ -196,6 +196,13 @@ CODECS: dict[str, Codec] = {
         14,
         "ShareGroupCurrentMemberAssignmentKey",
         "4.4",
+        (0, -1),
+        {
+            "ShareGroupCurrentMemberAssignmentKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupCurrentMemberAssignmentValue": Codec(
         ShareGroupCurrentMemberAssignmentValue,
@@ -211,5 +218,21 @@ CODECS: dict[str, Codec] = {
         14,
         "ShareGroupCurrentMemberAssignmentValue",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupCurrentMemberAssignmentValue": (
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("previous_member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assigned_partitions", "[]TopicPartitions", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -204,6 +204,13 @@ CODECS: dict[str, Codec] = {
         10,
         "ShareGroupMemberMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ShareGroupMemberMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupMemberMetadataValue": Codec(
         ShareGroupMemberMetadataValue,
@@ -217,5 +224,14 @@ CODECS: dict[str, Codec] = {
         10,
         "ShareGroupMemberMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupMemberMetadataValue": (
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -106,6 +106,12 @@ CODECS: dict[str, Codec] = {
         11,
         "ShareGroupMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ShareGroupMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupMetadataValue": Codec(
         ShareGroupMetadataValue,
@@ -119,5 +125,12 @@ CODECS: dict[str, Codec] = {
         11,
         "ShareGroupMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("metadata_hash", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -182,6 +182,13 @@ CODECS: dict[str, Codec] = {
         13,
         "ShareGroupTargetAssignmentMemberKey",
         "4.4",
+        (0, -1),
+        {
+            "ShareGroupTargetAssignmentMemberKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupTargetAssignmentMemberValue": Codec(
         ShareGroupTargetAssignmentMemberValue,
@@ -197,5 +204,18 @@ CODECS: dict[str, Codec] = {
         13,
         "ShareGroupTargetAssignmentMemberValue",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupTargetAssignmentMemberValue": (
+                ("topic_partitions", "[]TopicPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicPartition": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -147,6 +147,12 @@ CODECS: dict[str, Codec] = {
         12,
         "ShareGroupTargetAssignmentMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "ShareGroupTargetAssignmentMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupTargetAssignmentMetadataValue": Codec(
         ShareGroupTargetAssignmentMetadataValue,
@@ -160,5 +166,12 @@ CODECS: dict[str, Codec] = {
         12,
         "ShareGroupTargetAssignmentMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "ShareGroupTargetAssignmentMetadataValue": (
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment_timestamp", "int64", (0, 32767), (0, -1), None, 0, (0, 32767), True, 0),
+            ),
+        },
     ),
 }

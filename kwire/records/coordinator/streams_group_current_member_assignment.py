@@ -590,6 +590,13 @@ CODECS: dict[str, Codec] = {
         22,
         "StreamsGroupCurrentMemberAssignmentKey",
         "4.4",
+        (0, -1),
+        {
+            "StreamsGroupCurrentMemberAssignmentKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "StreamsGroupCurrentMemberAssignmentValue": Codec(
         StreamsGroupCurrentMemberAssignmentValue,
@@ -605,5 +612,24 @@ CODECS: dict[str, Codec] = {
         22,
         "StreamsGroupCurrentMemberAssignmentValue",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupCurrentMemberAssignmentValue": (
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("previous_member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("active_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("standby_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("warmup_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("active_tasks_pending_revocation", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("standby_tasks_pending_revocation", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("warmup_tasks_pending_revocation", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TaskIds": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), None, 0, (0, 32767), False, ()),
+            ),
+        },
     ),
 }

@@ -342,6 +342,13 @@ CODECS: dict[str, Codec] = {
         19,
         "StreamsGroupMemberMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "StreamsGroupMemberMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "StreamsGroupMemberMetadataValue": Codec(
         StreamsGroupMemberMetadataValue,
@@ -358,5 +365,27 @@ CODECS: dict[str, Codec] = {
         19,
         "StreamsGroupMemberMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupMemberMetadataValue": (
+                ("instance_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("rebalance_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+                ("topology_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("process_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("user_endpoint", "Endpoint", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("client_tags", "[]KeyValue", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Endpoint": (
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "KeyValue": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -300,6 +300,13 @@ CODECS: dict[str, Codec] = {
         21,
         "StreamsGroupTargetAssignmentMemberKey",
         "4.4",
+        (0, -1),
+        {
+            "StreamsGroupTargetAssignmentMemberKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "StreamsGroupTargetAssignmentMemberValue": Codec(
         StreamsGroupTargetAssignmentMemberValue,
@@ -315,5 +322,17 @@ CODECS: dict[str, Codec] = {
         21,
         "StreamsGroupTargetAssignmentMemberValue",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupTargetAssignmentMemberValue": (
+                ("active_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("standby_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("warmup_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TaskIds": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -147,6 +147,12 @@ CODECS: dict[str, Codec] = {
         20,
         "StreamsGroupTargetAssignmentMetadataKey",
         "4.4",
+        (0, -1),
+        {
+            "StreamsGroupTargetAssignmentMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "StreamsGroupTargetAssignmentMetadataValue": Codec(
         StreamsGroupTargetAssignmentMetadataValue,
@@ -160,5 +166,12 @@ CODECS: dict[str, Codec] = {
         20,
         "StreamsGroupTargetAssignmentMetadataValue",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupTargetAssignmentMetadataValue": (
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment_timestamp", "int64", (0, 32767), (0, -1), None, 0, (0, 32767), True, 0),
+            ),
+        },
     ),
 }

@@ -594,6 +594,12 @@ CODECS: dict[str, Codec] = {
         23,
         "StreamsGroupTopologyKey",
         "4.4",
+        (0, -1),
+        {
+            "StreamsGroupTopologyKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "StreamsGroupTopologyValue": Codec(
         StreamsGroupTopologyValue,
@@ -612,5 +618,36 @@ CODECS: dict[str, Codec] = {
         23,
         "StreamsGroupTopologyValue",
         "4.4",
+        (0, 32767),
+        {
+            "StreamsGroupTopologyValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("subtopologies", "[]Subtopology", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicConfig": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+            "TopicInfo": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replication_factor", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topic_configs", "[]TopicConfig", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "CopartitionGroup": (
+                ("source_topics", "[]int16", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("source_topic_regex", "[]int16", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("repartition_source_topics", "[]int16", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Subtopology": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("source_topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("source_topic_regex", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("state_changelog_topics", "[]TopicInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("repartition_sink_topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("repartition_source_topics", "[]TopicInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("copartition_groups", "[]CopartitionGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -373,6 +373,12 @@ CODECS: dict[str, Codec] = {
         0,
         "TransactionLogKey",
         "4.4",
+        (0, -1),
+        {
+            "TransactionLogKey": (
+                ("transactional_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "TransactionLogValue": Codec(
         TransactionLogValue,
@@ -390,5 +396,25 @@ CODECS: dict[str, Codec] = {
         0,
         "TransactionLogValue",
         "4.4",
+        (1, 32767),
+        {
+            "TransactionLogValue": (
+                ("producer_id", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("previous_producer_id", "int64", (1, 32767), (0, -1), None, 0, (1, 32767), False, -1),
+                ("next_producer_id", "int64", (1, 32767), (0, -1), None, 1, (1, 32767), False, -1),
+                ("producer_epoch", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("next_producer_epoch", "int16", (1, 32767), (0, -1), None, 3, (1, 32767), False, -1),
+                ("transaction_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_status", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_partitions", "[]PartitionsSchema", (0, 32767), (0, 32767), None, -1, (0, -1), False, ()),
+                ("transaction_last_update_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("transaction_start_timestamp_ms", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("client_transaction_version", "int16", (1, 32767), (0, -1), None, 2, (1, 32767), False, 0),
+            ),
+            "PartitionsSchema": (
+                ("topic", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_ids", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

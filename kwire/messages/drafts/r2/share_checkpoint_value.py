@@ -106,5 +106,21 @@ CODECS: dict[str, Codec] = {
         -1,
         "ShareCheckpointValue",
         "kip932-r2",
+        (0, -1),
+        {
+            "ShareCheckpointValue": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("checkpoint_epoch", "uint16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("end_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("states", "[]State", (0, 0), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "State": (
+                ("base_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -155,6 +155,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataKey",
         "kip932-r3",
+        (0, -1),
+        {
+            "ConsumerGroupMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupMetadataValue": Codec(
         ConsumerGroupMetadataValue,
@@ -170,5 +176,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataValue",
         "kip932-r3",
+        (0, 32767),
+        {
+            "ConsumerGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("type", "string", (1, 32767), (1, 32767), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -131,6 +131,17 @@ CODECS: dict[str, Codec] = {
         86,
         "DeleteShareGroupStateRequest",
         "kip932-r3",
+        (0, 32767),
+        {
+            "DeleteShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "DeleteShareGroupStateResponse": Codec(
         DeleteShareGroupStateResponse,
@@ -144,5 +155,11 @@ CODECS: dict[str, Codec] = {
         86,
         "DeleteShareGroupStateResponse",
         "kip932-r3",
+        (0, -1),
+        {
+            "DeleteShareGroupStateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

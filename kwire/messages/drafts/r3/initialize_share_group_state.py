@@ -137,6 +137,19 @@ CODECS: dict[str, Codec] = {
         83,
         "InitializeShareGroupStateRequest",
         "kip932-r3",
+        (0, 32767),
+        {
+            "InitializeShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "InitializeShareGroupStateResponse": Codec(
         InitializeShareGroupStateResponse,
@@ -150,5 +163,11 @@ CODECS: dict[str, Codec] = {
         83,
         "InitializeShareGroupStateResponse",
         "kip932-r3",
+        (0, -1),
+        {
+            "InitializeShareGroupStateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -167,6 +167,17 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateRequest",
         "kip932-r3",
+        (0, 32767),
+        {
+            "ReadShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ReadShareGroupStateResponse": Codec(
         ReadShareGroupStateResponse,
@@ -182,5 +193,20 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateResponse",
         "kip932-r3",
+        (0, -1),
+        {
+            "ReadShareGroupStateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -140,6 +140,18 @@ CODECS: dict[str, Codec] = {
         1,
         "ShareDeltaKey",
         "kip932-r3",
+        (0, -1),
+        {
+            "ShareDeltaKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 0), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delta_index", "uint8", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ShareDeltaValue": Codec(
         ShareDeltaValue,
@@ -155,5 +167,20 @@ CODECS: dict[str, Codec] = {
         1,
         "ShareDeltaValue",
         "kip932-r3",
+        (0, -1),
+        {
+            "ShareDeltaValue": (
+                ("state_epoch", "uint32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("checkpoint_epoch", "uint32", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("states", "[]State", (0, 0), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "State": (
+                ("base_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 0), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

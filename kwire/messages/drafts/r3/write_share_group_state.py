@@ -199,6 +199,26 @@ CODECS: dict[str, Codec] = {
         85,
         "WriteShareGroupStateRequest",
         "kip932-r3",
+        (0, 32767),
+        {
+            "WriteShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "WriteShareGroupStateResponse": Codec(
         WriteShareGroupStateResponse,
@@ -212,5 +232,11 @@ CODECS: dict[str, Codec] = {
         85,
         "WriteShareGroupStateResponse",
         "kip932-r3",
+        (0, -1),
+        {
+            "WriteShareGroupStateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

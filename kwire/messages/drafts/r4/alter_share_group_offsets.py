@@ -346,6 +346,24 @@ CODECS: dict[str, Codec] = {
         91,
         "AlterShareGroupOffsetsRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "AlterShareGroupOffsetsRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]AlterShareGroupOffsetsRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AlterShareGroupOffsetsRequestPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "AlterShareGroupOffsetsRequestTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "partitions", "[]AlterShareGroupOffsetsRequestPartition", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+        },
     ),
     "AlterShareGroupOffsetsResponse": Codec(
         AlterShareGroupOffsetsResponse,
@@ -362,5 +380,31 @@ CODECS: dict[str, Codec] = {
         91,
         "AlterShareGroupOffsetsResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "AlterShareGroupOffsetsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                (
+                    "responses", "[]AlterShareGroupOffsetsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "AlterShareGroupOffsetsResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), True, None),
+            ),
+            "AlterShareGroupOffsetsResponseTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "partitions", "[]AlterShareGroupOffsetsResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+        },
     ),
 }

@@ -133,6 +133,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataKey",
         "kip932-r4",
+        (0, -1),
+        {
+            "ConsumerGroupMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ConsumerGroupMetadataValue": Codec(
         ConsumerGroupMetadataValue,
@@ -148,5 +154,12 @@ CODECS: dict[str, Codec] = {
         3,
         "ConsumerGroupMetadataValue",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ConsumerGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("type", "int8", (1, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -314,6 +314,17 @@ CODECS: dict[str, Codec] = {
         92,
         "DeleteShareGroupOffsetsRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "DeleteShareGroupOffsetsRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]DeleteShareGroupOffsetsRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeleteShareGroupOffsetsRequestTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DeleteShareGroupOffsetsResponse": Codec(
         DeleteShareGroupOffsetsResponse,
@@ -330,5 +341,31 @@ CODECS: dict[str, Codec] = {
         92,
         "DeleteShareGroupOffsetsResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "DeleteShareGroupOffsetsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                (
+                    "responses", "[]DeleteShareGroupOffsetsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+            "DeleteShareGroupOffsetsResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), True, None),
+            ),
+            "DeleteShareGroupOffsetsResponseTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "partitions", "[]DeleteShareGroupOffsetsResponsePartition", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+        },
     ),
 }

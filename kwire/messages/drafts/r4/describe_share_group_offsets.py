@@ -320,6 +320,20 @@ CODECS: dict[str, Codec] = {
         90,
         "DescribeShareGroupOffsetsRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "DescribeShareGroupOffsetsRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topics", "[]DescribeShareGroupOffsetsRequestTopic", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "DescribeShareGroupOffsetsRequestTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DescribeShareGroupOffsetsResponse": Codec(
         DescribeShareGroupOffsetsResponse,
@@ -336,5 +350,32 @@ CODECS: dict[str, Codec] = {
         90,
         "DescribeShareGroupOffsetsResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "DescribeShareGroupOffsetsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                (
+                    "responses", "[]DescribeShareGroupOffsetsResponseTopic", (0, 32767), (0, -1), None, -1, (0, -1),
+                    False, (),
+                ),
+            ),
+            "DescribeShareGroupOffsetsResponsePartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), True, None),
+            ),
+            "DescribeShareGroupOffsetsResponseTopic": (
+                ("topic_name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                (
+                    "partitions", "[]DescribeShareGroupOffsetsResponsePartition", (0, 32767), (0, -1), None, -1, (0,
+                    -1), False, (),
+                ),
+            ),
+        },
     ),
 }

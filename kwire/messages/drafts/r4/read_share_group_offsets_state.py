@@ -151,6 +151,17 @@ CODECS: dict[str, Codec] = {
         87,
         "ReadShareGroupOffsetsStateRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ReadShareGroupOffsetsStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
     "ReadShareGroupOffsetsStateResponse": Codec(
         ReadShareGroupOffsetsStateResponse,
@@ -164,5 +175,13 @@ CODECS: dict[str, Codec] = {
         87,
         "ReadShareGroupOffsetsStateResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ReadShareGroupOffsetsStateResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -380,6 +380,23 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topics", "[]ReadStateData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "PartitionData": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "ReadStateData": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ReadShareGroupStateResponse": Codec(
         ReadShareGroupStateResponse,
@@ -397,5 +414,32 @@ CODECS: dict[str, Codec] = {
         84,
         "ReadShareGroupStateResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ReadShareGroupStateResponse": (
+                ("results", "[]ReadStateResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "StateBatch": (
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state", "int8", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionResult": (
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("state_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("start_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("state_batches", "[]StateBatch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ReadStateResult": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

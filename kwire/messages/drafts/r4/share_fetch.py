@@ -676,6 +676,46 @@ CODECS: dict[str, Codec] = {
         78,
         "ShareFetchRequest",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ShareFetchRequest": (
+                ("group_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("member_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("share_session_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_wait_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("min_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 2147483647),
+                ("topics", "[]FetchTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("forgotten_topics_data", "[]ForgottenTopic", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "AcknowledgementBatch": (
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("acknowledge_types", "[]int8", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "FetchPartition": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("partition_max_bytes", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                (
+                    "acknowledgement_batches", "[]AcknowledgementBatch", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    (),
+                ),
+            ),
+            "FetchTopic": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]FetchPartition", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ForgottenTopic": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "ShareFetchResponse": Codec(
         ShareFetchResponse,
@@ -695,5 +735,44 @@ CODECS: dict[str, Codec] = {
         78,
         "ShareFetchResponse",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ShareFetchResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("responses", "[]ShareFetchableTopicResponse", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("node_endpoints", "[]NodeEndpoint", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "LeaderIdAndEpoch": (
+                ("leader_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("leader_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "AcquiredRecords": (
+                ("base_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("last_offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("delivery_count", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "PartitionData": (
+                ("partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("acknowledge_error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("current_leader", "LeaderIdAndEpoch", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("records", "records", (0, 32767), (0, 32767), None, -1, (0, -1), False, b''),
+                ("acquired_records", "[]AcquiredRecords", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "ShareFetchableTopicResponse": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), True,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]PartitionData", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "NodeEndpoint": (
+                ("node_id", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+        },
     ),
 }

@@ -217,6 +217,13 @@ CODECS: dict[str, Codec] = {
         10,
         "ShareGroupMemberMetadataKey",
         "kip932-r4",
+        (0, -1),
+        {
+            "ShareGroupMemberMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupMemberMetadataValue": Codec(
         ShareGroupMemberMetadataValue,
@@ -230,5 +237,15 @@ CODECS: dict[str, Codec] = {
         10,
         "ShareGroupMemberMetadataValue",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ShareGroupMemberMetadataValue": (
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, ''),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("rebalance_timeout_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -1),
+            ),
+        },
     ),
 }

@@ -274,6 +274,12 @@ CODECS: dict[str, Codec] = {
         9,
         "ShareGroupPartitionMetadataKey",
         "kip932-r4",
+        (0, -1),
+        {
+            "ShareGroupPartitionMetadataKey": (
+                ("group_id", "string", (0, 0), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
     "ShareGroupPartitionMetadataValue": Codec(
         ShareGroupPartitionMetadataValue,
@@ -290,5 +296,29 @@ CODECS: dict[str, Codec] = {
         9,
         "ShareGroupPartitionMetadataValue",
         "kip932-r4",
+        (0, 32767),
+        {
+            "ShareGroupPartitionMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("initialized_topics", "[]TopicMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("initializing_topics", "[]TopicIndexMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("deleting_topics", "[]TopicMetadata", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicMetadata": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("num_partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TopicIndexMetadata": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("start_partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("end_partition_index", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

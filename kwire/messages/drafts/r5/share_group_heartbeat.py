@@ -241,5 +241,23 @@ CODECS: dict[str, Codec] = {
         76,
         "ShareGroupHeartbeatRequest",
         "kip932-r5",
+        (0, 32767),
+        {
+            "ShareGroupHeartbeatRequest": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("subscribed_topic_names", "[]string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("topic_partitions", "[]TopicPartitions", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "TopicPartitions": (
+                (
+                    "topic_id", "uuid", (0, 32767), (0, -1), None, -1, (0, -1), False,
+                    b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+                ),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

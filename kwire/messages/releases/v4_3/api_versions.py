@@ -490,6 +490,13 @@ CODECS: dict[str, Codec] = {
         18,
         "ApiVersionsRequest",
         "4.3",
+        (3, 32767),
+        {
+            "ApiVersionsRequest": (
+                ("client_software_name", "string", (3, 32767), (0, -1), None, -1, (0, -1), True, ''),
+                ("client_software_version", "string", (3, 32767), (0, -1), None, -1, (0, -1), True, ''),
+            ),
+        },
     ),
     "ApiVersionsResponse": Codec(
         ApiVersionsResponse,
@@ -515,5 +522,32 @@ CODECS: dict[str, Codec] = {
         18,
         "ApiVersionsResponse",
         "4.3",
+        (3, 32767),
+        {
+            "ApiVersionsResponse": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("api_keys", "[]ApiVersion", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("throttle_time_ms", "int32", (1, 32767), (0, -1), None, -1, (0, -1), True, 0),
+                ("supported_features", "[]SupportedFeatureKey", (3, 32767), (0, -1), None, 0, (3, 32767), True, ()),
+                ("finalized_features_epoch", "int64", (3, 32767), (0, -1), None, 1, (3, 32767), True, -1),
+                ("finalized_features", "[]FinalizedFeatureKey", (3, 32767), (0, -1), None, 2, (3, 32767), True, ()),
+                ("zk_migration_ready", "bool", (3, 32767), (0, -1), None, 3, (3, 32767), True, False),
+            ),
+            "ApiVersion": (
+                ("api_key", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("min_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_version", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "SupportedFeatureKey": (
+                ("name", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("min_version", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("max_version", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "FinalizedFeatureKey": (
+                ("name", "string", (3, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("max_version_level", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("min_version_level", "int16", (3, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

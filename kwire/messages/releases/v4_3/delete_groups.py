@@ -279,6 +279,12 @@ CODECS: dict[str, Codec] = {
         42,
         "DeleteGroupsRequest",
         "4.3",
+        (2, 32767),
+        {
+            "DeleteGroupsRequest": (
+                ("groups_names", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
     "DeleteGroupsResponse": Codec(
         DeleteGroupsResponse,
@@ -298,5 +304,16 @@ CODECS: dict[str, Codec] = {
         42,
         "DeleteGroupsResponse",
         "4.3",
+        (2, 32767),
+        {
+            "DeleteGroupsResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("results", "[]DeletableGroupResult", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "DeletableGroupResult": (
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+        },
     ),
 }

@@ -134,5 +134,15 @@ CODECS: dict[str, Codec] = {
         61,
         "DescribeProducersRequest",
         "4.3",
+        (0, 32767),
+        {
+            "DescribeProducersRequest": (
+                ("topics", "[]TopicRequest", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "TopicRequest": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition_indexes", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+        },
     ),
 }

@@ -1417,6 +1417,13 @@ CODECS: dict[str, Codec] = {
         89,
         "StreamsGroupDescribeRequest",
         "4.3",
+        (0, 32767),
+        {
+            "StreamsGroupDescribeRequest": (
+                ("group_ids", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("include_authorized_operations", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+        },
     ),
     "StreamsGroupDescribeResponse": Codec(
         StreamsGroupDescribeResponse,
@@ -1441,5 +1448,79 @@ CODECS: dict[str, Codec] = {
         89,
         "StreamsGroupDescribeResponse",
         "4.3",
+        (0, 32767),
+        {
+            "StreamsGroupDescribeResponse": (
+                ("throttle_time_ms", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("groups", "[]DescribedGroup", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "KeyValue": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+            "TopicInfo": (
+                ("name", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("replication_factor", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topic_configs", "[]KeyValue", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Subtopology": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("source_topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("repartition_sink_topics", "[]string", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("state_changelog_topics", "[]TopicInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("repartition_source_topics", "[]TopicInfo", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Topology": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("subtopologies", "[]Subtopology", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+            ),
+            "Endpoint": (
+                ("host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("port", "uint16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TaskOffset": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partition", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("offset", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+            ),
+            "TaskIds": (
+                ("subtopology_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("partitions", "[]int32", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Assignment": (
+                ("active_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("standby_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("warmup_tasks", "[]TaskIds", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+            ),
+            "Member": (
+                ("member_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("member_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("instance_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("rack_id", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("client_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("client_host", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("topology_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("process_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("user_endpoint", "Endpoint", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("client_tags", "[]KeyValue", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("task_offsets", "[]TaskOffset", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("task_end_offsets", "[]TaskOffset", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("assignment", "Assignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("target_assignment", "Assignment", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("is_classic", "bool", (0, 32767), (0, -1), None, -1, (0, -1), False, False),
+            ),
+            "DescribedGroup": (
+                ("error_code", "int16", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("error_message", "string", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("group_id", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_state", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("group_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("assignment_epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("topology", "Topology", (0, 32767), (0, 32767), None, -1, (0, -1), False, None),
+                ("members", "[]Member", (0, 32767), (0, -1), None, -1, (0, -1), False, ()),
+                ("authorized_operations", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, -2147483648),
+            ),
+        },
     ),
 }

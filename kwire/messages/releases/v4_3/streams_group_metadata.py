@@ -208,5 +208,21 @@ CODECS: dict[str, Codec] = {
         17,
         "StreamsGroupMetadataValue",
         "4.3",
+        (0, 32767),
+        {
+            "StreamsGroupMetadataValue": (
+                ("epoch", "int32", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("metadata_hash", "int64", (0, 32767), (0, -1), None, -1, (0, -1), False, 0),
+                ("validated_topology_epoch", "int32", (0, 32767), (0, -1), None, 0, (0, 32767), False, -1),
+                (
+                    "last_assignment_configs", "[]LastAssignmentConfig", (0, 32767), (0, 32767), None, 1, (0, 32767),
+                    False, (),
+                ),
+            ),
+            "LastAssignmentConfig": (
+                ("key", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+                ("value", "string", (0, 32767), (0, -1), None, -1, (0, -1), False, ''),
+            ),
+        },
     ),
 }

@@ -1,0 +1,31 @@
+/* The extension module kwire.accelerator.native. */
+#include "native.h"
+
+PyObject *fast_path_error;
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "kwire.accelerator.native",
+    .m_doc = "Compiled reading and writing of messages and record batches.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit_native(void) {
+    if (fast_path_error == NULL) {
+        PyObject *primitives = PyImport_ImportModule("kwire.primitives");
+        if (primitives == NULL) {
+            return NULL;
+        }
+        fast_path_error = PyObject_GetAttrString(primitives, "FastPathError");
+        Py_DECREF(primitives);
+        if (fast_path_error == NULL) {
+            return NULL;
+        }
+    }
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && add_messages(module) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,137 @@
+/* Plans: what a version of a message has, as tables that reading and writing follow. */
+#ifndef KWIRE_PLAN_H
+#define KWIRE_PLAN_H
+
+#include "native.h"
+
+/* The kinds of values; kwire/accelerator/plans.py has the same numbers. */
+enum Kind {
+    KIND_BOOL,
+    KIND_INT8,
+    KIND_UINT8,
+    KIND_INT16,
+    KIND_UINT16,
+    KIND_INT32,
+    KIND_UINT32,
+    KIND_INT64,
+    KIND_FLOAT64,
+    KIND_UUID,
+    KIND_STRING,
+    KIND_BYTES,
+    KIND_RECORDS,
+    KIND_STRUCT,
+    KIND_COUNT
+};
+
+/* What a class has in a field by default. */
+enum DefaultKind {
+    DEFAULT_OBJECT, /* An immutable object that all messages share. */
+    DEFAULT_LIST,   /* A new empty list. */
+    DEFAULT_STRUCT, /* A new struct of defaults. */
+    DEFAULT_COUNT
+};
+
+struct Plan;
+
+/* A field in the order of the wire. */
+typedef struct {
+    uint8_t kind; /* Of the value, or of the elements of an array. */
+    uint8_t is_array;
+    uint8_t nullable;
+    uint8_t flexible;
+    uint8_t tagged;     /* Null structs have another marker in tagged fields. */
+    Py_ssize_t offset;  /* Of the slot in the object. */
+    struct Plan *plan;  /* Of a struct, owned. */
+} Field;
+
+/* The default of a field of the class; for all fields of the class in order. */
+typedef struct {
+    uint8_t kind;
+    uint8_t present;  /* The version has the field outside of the tagged fields: reading always sets it. */
+    uint8_t required; /* A version without the field must not lose a value that is not the default. */
+    uint8_t nullable; /* Null in some version: then null is not the default of an array. */
+    Py_ssize_t offset;
+    PyObject *value; /* Borrowed from the description; of a struct its class. */
+} Default;
+
+/* A tagged field of the schema. */
+typedef struct {
+    uint32_t tag;
+    uint8_t live; /* The version has it. */
+    Py_ssize_t default_index;
+    Field field;
+} Tagged;
+
+/* One struct of one version. Objects are borrowed from the description, which the codec owns. */
+typedef struct Plan {
+    PyTypeObject *type;
+    uint8_t flexible;
+    uint32_t schema_tags; /* Tags of the schema are below it, unknown ones are not. */
+    Py_ssize_t field_count;
+    Field *fields;
+    Py_ssize_t default_count;
+    Default *defaults;
+    struct Plan **default_plans; /* By default: of structs, to compare with; else NULL. */
+    Py_ssize_t absent_count;
+    Py_ssize_t *absent; /* The defaults that reading sets: the version lacks the field, or has it as a tagged one. */
+    Py_ssize_t required_count;
+    Py_ssize_t *required; /* The defaults that writing compares with. */
+    Py_ssize_t tagged_count;
+    Tagged *tagged;
+    Py_ssize_t unknown_offset; /* Of the unknown tagged fields; 0 when the class has none. */
+    Py_ssize_t size_min;       /* Fewest bytes on the wire. */
+} Plan;
+
+/* The plan of a description (see plans.py), or NULL with an exception: TypeError when a class is not laid out as the
+   plan needs, ValueError for a wrong description. */
+Plan *make_plan(PyObject *description);
+
+void free_plan(Plan *plan);
+
+/* The value of a slot, borrowed. */
+static inline PyObject **slot_of(PyObject *object, Py_ssize_t offset) {
+    return (PyObject **)((char *)object + offset);
+}
+
+/* A new object of the plan, its defaults not set: NULL with an exception when there is no memory. */
+static inline PyObject *new_struct(const Plan *plan) {
+    return plan->type->tp_alloc(plan->type, 0);
+}
+
+/* Reads a struct; NULL, with or without an exception, when the bytes are not as they should be. (read.c) */
+PyObject *read_struct(Cursor *cursor, const Plan *plan);
+
+/* A struct of defaults. (read.c) */
+PyObject *default_struct(const Plan *plan);
+
+/* Bytes that are written, and objects whose bytes are not copied but referred to. (write.c) */
+typedef struct {
+    Py_ssize_t at; /* Where in the written bytes its content belongs. */
+    PyObject *object; /* bytes or memoryview, owned. */
+    Py_ssize_t size;
+} Reference;
+
+typedef struct {
+    uint8_t *data;
+    Py_ssize_t size;
+    Py_ssize_t capacity;
+    Reference *references;
+    Py_ssize_t reference_count;
+    Py_ssize_t reference_capacity;
+    Py_ssize_t referred; /* Bytes of all references. */
+    int copies_only;     /* Inside of tagged fields, whose size must be known. */
+    int is_scratch;      /* The data is the shared scratch buffer. */
+} Output;
+
+/* Writes a struct; -1, with or without an exception, when the pure code must do it. */
+int write_struct(Output *out, const Plan *plan, PyObject *object);
+
+/* An output with the scratch buffer if it is free. */
+void open_output(Output *out);
+void close_output(Output *out);
+
+/* All as one bytes object, or as a list of parts; NULL with an exception. */
+PyObject *output_bytes(Output *out);
+PyObject *output_parts(Output *out);
+
+#endif

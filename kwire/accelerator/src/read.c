@@ -1,0 +1,316 @@
+/* Reads messages by plan. Bytes that are not as they should be give NULL without an exception; who calls raises
+   FastPathError, and the schema-driven codec finds the field and the offset. */
+#include "plan.h"
+
+static PyObject *read_array(Cursor *cursor, const Field *field);
+
+/* The size of a string, of bytes, or the count of an array: -1 for null, -2 when it is invalid. */
+static inline Py_ssize_t read_length(Cursor *cursor, const Field *field, int is_flexible, int is_int16) {
+    Py_ssize_t length;
+    if (is_flexible) {
+        uint32_t plus_one;
+        if (cursor->at < cursor->end && cursor->data[cursor->at] < 128) {
+            plus_one = cursor->data[cursor->at++];
+        } else if (!read_uvarint(cursor, &plus_one)) {
+            return -2;
+        }
+        length = (Py_ssize_t)plus_one - 1;
+    } else if (is_int16) {
+        if (cursor->end - cursor->at < 2) {
+            return -2;
+        }
+        length = (int16_t)load_u16(cursor->data + cursor->at);
+        cursor->at += 2;
+    } else {
+        if (cursor->end - cursor->at < 4) {
+            return -2;
+        }
+        length = (int32_t)load_u32(cursor->data + cursor->at);
+        cursor->at += 4;
+    }
+    if (length < 0) {
+        return length == -1 && field->nullable ? -1 : -2;
+    }
+    return length;
+}
+
+static inline PyObject *new_none(void) {
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+/* A value, or an element of an array, that is no struct; null only where `nullable_element` allows it. */
+static inline PyObject *read_primitive(Cursor *cursor, const Field *field) {
+    static const uint8_t sizes[KIND_STRING] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16};
+    const uint8_t *p = cursor->data + cursor->at;
+    if (field->kind < KIND_STRING) {
+        Py_ssize_t size = sizes[field->kind];
+        if (cursor->end - cursor->at < size) {
+            return NULL;
+        }
+        cursor->at += size;
+        switch (field->kind) {
+        case KIND_BOOL:
+            return *p > 1 ? NULL : PyBool_FromLong(*p);
+        case KIND_INT8:
+            return PyLong_FromLong((int8_t)*p);
+        case KIND_UINT8:
+            return PyLong_FromLong(*p);
+        case KIND_INT16:
+            return PyLong_FromLong((int16_t)load_u16(p));
+        case KIND_UINT16:
+            return PyLong_FromLong(load_u16(p));
+        case KIND_INT32:
+            return PyLong_FromLong((int32_t)load_u32(p));
+        case KIND_UINT32:
+            return PyLong_FromUnsignedLong(load_u32(p));
+        case KIND_INT64:
+            return PyLong_FromLongLong((int64_t)load_u64(p));
+        case KIND_UUID:
+            return PyBytes_FromStringAndSize((const char *)p, 16);
+        default: {
+            uint64_t bits = load_u64(p);
+            double value;
+            memcpy(&value, &bits, 8);
+            return PyFloat_FromDouble(value);
+        }
+        }
+    }
+    Py_ssize_t size = read_length(cursor, field, field->flexible, field->kind == KIND_STRING);
+    if (size < 0) {
+        return size == -1 && !field->is_array ? new_none() : NULL;
+    }
+    if (size > cursor->end - cursor->at || (field->kind == KIND_STRING && size > TEXT_BYTES_MAX)) {
+        return NULL;
+    }
+    Py_ssize_t at = cursor->at;
+    cursor->at += size;
+    if (field->kind == KIND_STRING) {
+        return make_text(cursor->data + at, size);
+    }
+    if (field->kind == KIND_BYTES) {
+        return PyBytes_FromStringAndSize((const char *)cursor->data + at, size);
+    }
+    return make_view(cursor, at, size);
+}
+
+static PyObject *read_nested(Cursor *cursor, const Field *field) {
+    if (field->nullable) {
+        if (cursor->at >= cursor->end) {
+            return NULL;
+        }
+        uint8_t marker = cursor->data[cursor->at++];
+        if (marker == (field->tagged ? 0 : 255)) {
+            return new_none();
+        }
+        if (marker != 1) {
+            return NULL;
+        }
+    }
+    return read_struct(cursor, field->plan);
+}
+
+static inline PyObject *read_field(Cursor *cursor, const Field *field) {
+    if (field->is_array) {
+        return read_array(cursor, field);
+    }
+    return field->kind == KIND_STRUCT ? read_nested(cursor, field) : read_primitive(cursor, field);
+}
+
+/* The fewest bytes of an element, so that a count is refused before memory is allocated for it. */
+static inline Py_ssize_t element_size_min(const Field *field) {
+    static const Py_ssize_t sizes[KIND_STRUCT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 1, 1, 1};
+    Py_ssize_t size = field->kind == KIND_STRUCT ? field->plan->size_min : sizes[field->kind];
+    return size > 0 ? size : 1;
+}
+
+static PyObject *read_array(Cursor *cursor, const Field *field) {
+    Py_ssize_t count = read_length(cursor, field, field->flexible, 0);
+    if (count < 0) {
+        return count == -1 ? new_none() : NULL;
+    }
+    if (count > (cursor->end - cursor->at) / element_size_min(field)) {
+        return NULL;
+    }
+    if (field->kind == KIND_STRUCT) {
+        PyObject *list = PyList_New(count);
+        if (list == NULL) {
+            return NULL;
+        }
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyObject *item = read_struct(cursor, field->plan);
+            if (item == NULL) {
+                Py_DECREF(list);
+                return NULL;
+            }
+            PyList_SET_ITEM(list, i, item);
+        }
+        return list;
+    }
+    PyObject *tuple = PyTuple_New(count);
+    if (tuple == NULL) {
+        return NULL;
+    }
+    Field element = *field;
+    element.nullable = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = read_primitive(cursor, &element);
+        if (item == NULL) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(tuple, i, item);
+    }
+    if (field->kind != KIND_RECORDS && PyObject_GC_IsTracked(tuple)) {
+        /* Its items refer to nothing: what the collector does with such a tuple when it meets it. */
+        PyObject_GC_UnTrack(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *default_value(const Plan *plan, Py_ssize_t index) {
+    const Default *one = &plan->defaults[index];
+    if (one->kind == DEFAULT_LIST) {
+        return PyList_New(0);
+    }
+    if (one->kind == DEFAULT_STRUCT) {
+        return default_struct(plan->default_plans[index]);
+    }
+    Py_INCREF(one->value);
+    return one->value;
+}
+
+static PyObject *no_tags(void) {
+    return PyTuple_New(0);
+}
+
+PyObject *default_struct(const Plan *plan) {
+    PyObject *object = new_struct(plan);
+    if (object == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < plan->default_count; i++) {
+        PyObject *value = default_value(plan, i);
+        if (value == NULL) {
+            Py_DECREF(object);
+            return NULL;
+        }
+        *slot_of(object, plan->defaults[i].offset) = value;
+    }
+    if (plan->unknown_offset) {
+        *slot_of(object, plan->unknown_offset) = no_tags();
+    }
+    return object;
+}
+
+static const Tagged *find_tagged(const Plan *plan, uint32_t tag) {
+    for (Py_ssize_t i = 0; i < plan->tagged_count; i++) {
+        if (plan->tagged[i].tag == tag) {
+            return &plan->tagged[i];
+        }
+    }
+    return NULL;
+}
+
+/* One tagged field of `size` bytes: into its slot if the schema has it, else to the list of unknown ones. */
+static int read_tagged_field(Cursor *cursor, const Plan *plan, PyObject *object, PyObject *unknown, uint32_t tag,
+                             Py_ssize_t size) {
+    const Tagged *tagged = find_tagged(plan, tag);
+    if (tagged != NULL) {
+        Py_ssize_t end = cursor->at + size;
+        /* As in Kafka, a tag of another version is an error, not an unknown field. */
+        PyObject *value = tagged->live ? read_field(cursor, &tagged->field) : NULL;
+        if (value == NULL || cursor->at != end) {
+            Py_XDECREF(value);
+            return -1;
+        }
+        PyObject **slot = slot_of(object, tagged->field.offset);
+        PyObject *before = *slot;
+        *slot = value;
+        Py_XDECREF(before);
+        return 0;
+    }
+    PyObject *pair = Py_BuildValue("(Iy#)", (unsigned int)tag, (const char *)cursor->data + cursor->at, size);
+    if (pair == NULL) {
+        return -1;
+    }
+    int status = PyList_Append(unknown, pair);
+    Py_DECREF(pair);
+    cursor->at += size;
+    return status;
+}
+
+static int read_tags(Cursor *cursor, const Plan *plan, PyObject *object) {
+    uint32_t count, tag, size;
+    int64_t previous = -1;
+    if (!read_uvarint(cursor, &count)) {
+        return -1;
+    }
+    PyObject *unknown = PyList_New(0);
+    if (unknown == NULL) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!read_uvarint(cursor, &tag) || !read_uvarint(cursor, &size) || (int64_t)tag <= previous ||
+            tag > INT32_MAX || (Py_ssize_t)size > cursor->end - cursor->at ||
+            read_tagged_field(cursor, plan, object, unknown, tag, (Py_ssize_t)size) < 0) {
+            Py_DECREF(unknown);
+            return -1;
+        }
+        previous = tag;
+    }
+    PyObject *tags = PyList_AsTuple(unknown);
+    Py_DECREF(unknown);
+    if (tags == NULL) {
+        return -1;
+    }
+    *slot_of(object, plan->unknown_offset) = tags;
+    return 0;
+}
+
+PyObject *read_struct(Cursor *cursor, const Plan *plan) {
+    PyObject *object = new_struct(plan);
+    if (object == NULL) {
+        return NULL;
+    }
+    const Field *end = plan->fields + plan->field_count;
+    for (const Field *field = plan->fields; field < end; field++) {
+        PyObject *value = read_field(cursor, field);
+        if (value == NULL) {
+            goto failed;
+        }
+        *slot_of(object, field->offset) = value;
+    }
+    for (Py_ssize_t i = 0; i < plan->absent_count; i++) {
+        Py_ssize_t index = plan->absent[i];
+        PyObject *value = default_value(plan, index);
+        if (value == NULL) {
+            goto failed;
+        }
+        *slot_of(object, plan->defaults[index].offset) = value;
+    }
+    if (plan->flexible) {
+        if (cursor->at >= cursor->end) {
+            goto failed;
+        }
+        if (cursor->data[cursor->at] != 0) {
+            if (read_tags(cursor, plan, object) < 0) {
+                goto failed;
+            }
+            return object;
+        }
+        cursor->at++;
+    }
+    if (plan->unknown_offset) {
+        PyObject *tags = no_tags();
+        if (tags == NULL) {
+            goto failed;
+        }
+        *slot_of(object, plan->unknown_offset) = tags;
+    }
+    return object;
+
+failed:
+    Py_DECREF(object);
+    return NULL;
+}
