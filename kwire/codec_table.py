@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from kwire.accelerator import NATIVE
-from kwire.accelerator.plans import FieldTables, MessageDescriber, VersionRange
+from kwire.accelerator.plans import FieldTables, MessageDescriber, NativeCodec, VersionRange
 from kwire.primitives import Part
-
-if TYPE_CHECKING:
-    from kwire.accelerator.native import MessageCodec
 
 #: Reads a message from an offset; returns it with the offset behind it.
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -63,10 +60,10 @@ class Codec:
         object.__setattr__(self, "writers", writers)
         object.__setattr__(self, "encoders", encoders)
 
-    def _native_codec(self, version: int) -> MessageCodec:
+    def _native_codec(self, version: int) -> NativeCodec:
         assert NATIVE is not None
         describe = MessageDescriber(self.message, self.structs, self.tables, self.flexible_versions, version)
-        codec: MessageCodec = NATIVE.MessageCodec(describe, self.pure_readers[version], self.pure_writers[version])
+        codec: NativeCodec = NATIVE.MessageCodec(describe, self.pure_readers[version], self.pure_writers[version])
         return codec
 
 

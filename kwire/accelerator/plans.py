@@ -7,7 +7,7 @@ numbers here are those of `src/plan.h`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -33,6 +33,19 @@ _DEFAULT_OBJECT, _DEFAULT_LIST, _DEFAULT_STRUCT = range(3)
 _UNKNOWN_TAGGED_FIELDS = "unknown_tagged_fields"
 
 Description = tuple[Any, ...]
+
+
+class NativeCodec(Protocol):
+    """What a `MessageCodec` of the extension has, for one version of a message."""
+
+    def read(self, data: bytes, at: int, /) -> tuple[Any, int]:
+        """The message at an offset, and the offset behind it. Raises: FastPathError, or another of FAILURES."""
+
+    def write(self, message: Any, /) -> list[bytes | bytearray | memoryview]:
+        """Parts to be joined. Raises as the Python code does."""
+
+    def encode(self, message: Any, /) -> bytes:
+        """The bytes. Raises as the Python code does."""
 
 
 class MessageDescriber:
