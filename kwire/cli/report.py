@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from kwire.cli.usage_error import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kwire.report.levels import DecodedLevels
 
 Progress = Callable[[str], None]
 
@@ -49,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from kwire import spark
 
     spark.require()
-    from kwire.report.write import write_changes, write_report
     from kwire.spark import paths
 
     captures = _report_files(args, paths.expand_names)
@@ -68,17 +70,64 @@ def run(args: argparse.Namespace) -> int:
     _check_inputs(files, options)
     progress = _progress_printer()
     is_short = sum(map(os.path.getsize, files)) < LARGE_SIZE
-    with _report_session(args.master, is_short=is_short, progress=progress) as session:
-        if args.compare:
-            before, after = captures
-            changes = write_changes(session, before, after, args.output, options=options, progress=progress)
-            requests = [changes.before.requests, changes.after.requests]
-        else:
-            report = write_report(session, files, args.output, options=options, progress=progress, parquet=args.parquet)
-            requests = [report.requests]
-        progress(f"done: {sum(requests):,} requests")
-        print(args.output, flush=True)
+    # PySpark's modules import each other in circles, so they are imported before two threads use them.
+    from kwire.spark import spark_session
+
+    with ThreadPoolExecutor(1) as pool:
+        decoding = pool.submit(_decode_captures, captures, options, progress)
+        with _report_session(args.master, is_short=is_short, progress=progress) as session:
+            decoded = decoding.result()
+            if None in decoded:
+                spark_session.register(session)
+            requests = _write_page(session, args, captures, decoded, options=options, progress=progress)
+            progress(f"done: {sum(requests):,} requests")
+            print(args.output, flush=True)
     return SUCCESS if all(requests) else PROBLEM_FOUND
+
+
+def _decode_captures(
+    captures: Sequence[Sequence[str]], options: Mapping[str, str], progress: Progress
+) -> list[DecodedLevels | None]:
+    """The levels of small captures; None where Spark reads them. It runs while the JVM starts, with its imports."""
+    from kwire.report import formats, write  # noqa: F401
+    from kwire.report.levels import decode_levels, is_small
+
+    decoded = []
+    for files in captures:
+        if is_small(files):
+            progress(f"decoding {formats.plural(len(files), 'capture file')}")
+        decoded.append(decode_levels(files, options))
+    return decoded
+
+
+def _write_page(
+    session: SparkSession,
+    args: argparse.Namespace,
+    captures: Sequence[Sequence[str]],
+    decoded: Sequence[DecodedLevels | None],
+    *,
+    options: Mapping[str, str],
+    progress: Progress,
+) -> list[int]:
+    """Write the page of one report, or of two. Returns: the number of requests of each."""
+    from kwire.report.write import write_changes, write_report
+
+    if args.compare:
+        before, after = captures
+        changes = write_changes(
+            session, before, after, args.output, options=options, progress=progress, decoded=decoded
+        )
+        return [changes.before.requests, changes.after.requests]
+    report = write_report(
+        session,
+        captures[0],
+        args.output,
+        options=options,
+        progress=progress,
+        parquet=args.parquet,
+        decoded=decoded[0],
+    )
+    return [report.requests]
 
 
 @contextmanager
@@ -90,12 +139,12 @@ def _report_session(master: str, *, is_short: bool, progress: Progress) -> Itera
     from kwire.spark import class_archive, java, spark_session
 
     if spark_session.is_running():
-        yield spark_session.session(master)
+        yield spark_session.start(master)
         return
     progress("starting Spark")
     archive = class_archive.find_archive(java.find_java()) if is_short and master.startswith("local[") else None
     java_options = archive.writing_options() if archive is not None else ""
-    session = spark_session.session(master, settings=SETTINGS, is_short=is_short, java_options=java_options)
+    session = spark_session.start(master, settings=SETTINGS, is_short=is_short, java_options=java_options)
     try:
         yield session
     finally:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import Row, SparkSession
 
-from kwire.report import formats, round_times, row_types, tables
+from kwire.report import formats, levels, round_times, row_types, tables
 from kwire.report.collect_tables import ROWS_MAX, collect_tables, small_capture_settings, with_micros, write_tables
 from kwire.report.model import Report, Timeline
 from kwire.report.share_panels import compute_panels
@@ -30,21 +30,24 @@ def build_report(
     options: Mapping[str, str] | None,
     progress: Progress,
     parquet: str | None = None,
+    decoded: levels.DecodedLevels | None = None,
 ) -> Report:
     """Read the captures and compute the report.
 
     Args: options: options of `kafka_capture` for all levels, as ports or edition. progress: called with the name of
-        each step. parquet: a folder to write the tables to; it must not contain any of them yet.
+        each step. parquet: a folder to write the tables to; it must not contain any of them yet. decoded: the result
+        of `levels.decode_levels`, if it was called for these captures.
     """
     with small_capture_settings(spark, files):
-        progress(f"decoding {formats.plural(len(files), 'capture file')}")
-        levels = tables.read_levels(spark, files, options)
-        overview = with_micros(analyses.overview(levels.messages)).collect()
+        if decoded is None:
+            progress(f"decoding {formats.plural(len(files), 'capture file')}")
+        frames = levels.read_levels(spark, files, options, decoded)
+        overview = with_micros(analyses.overview(frames.messages)).collect()
         rows = [_file_row(row) for row in overview]
         rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
         spans = start_us, step_us, _ = time_bins(rows)
         has_shares = any(row["share_requests"] for row in overview)
-        table_frames = tables.build_tables(levels, start_us=start_us, step_us=step_us, has_shares=has_shares)
+        table_frames = tables.build_tables(frames, start_us=start_us, step_us=step_us, has_shares=has_shares)
         progress(f"computing {formats.plural(len(table_frames), 'table')}")
         with ThreadPoolExecutor(1) as pool:
             panels = pool.submit(lambda: compute_panels(table_frames["share_timeline"]) if has_shares else [])
@@ -52,7 +55,7 @@ def build_report(
         if parquet is not None:
             progress(f"writing {formats.plural(len(table_frames), 'table')} to {parquet}")
             write_tables(table_frames, parquet)
-        levels.unpersist()
+        frames.unpersist()
         for table in table_frames.values():
             table.unpersist()
     shares = _share_fields(table_rows, spans, omitted) if has_shares else {}

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from pyspark.sql.types import TimestampType
 
-from kwire.report.tables import fits_size
+from kwire.report.levels import fits_size
 from kwire.spark import analyses
 
 # Row limit of one table: a capture may contain any number of groups or members.

@@ -8,7 +8,6 @@ from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kwire.capture.rows.columns import arrow_schema
 from kwire.spark.data_source import CaptureDataSource
@@ -28,6 +27,11 @@ def read_table(files: Sequence[str], options: Mapping[str, str]) -> pa.Table:
 def to_data_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """An Arrow table as a DataFrame of one partition, so that no query on it has to shuffle rows."""
     if not rows.num_rows:
-        # PySpark 4.3 cannot convert a table without batches.
-        return spark.createDataFrame([], from_arrow_schema(rows.schema))
+        # PySpark 4.3 cannot convert a table without batches, and starts a Python worker for an empty list of rows.
+        return spark.createDataFrame(_null_row(rows.schema)).limit(0)
     return spark.createDataFrame(rows).coalesce(1)
+
+
+def _null_row(schema: pa.Schema) -> pa.Table:
+    nullable = [column.with_nullable(True) for column in schema]
+    return pa.Table.from_arrays([pa.nulls(1, column.type) for column in nullable], schema=pa.schema(nullable))

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from kwire.report import diff_page, page
 from kwire.report.build import Progress, build_report
 from kwire.report.diff import Changes, compare_reports
+from kwire.report.levels import DecodedLevels
 from kwire.report.model import Report
 
 
@@ -21,14 +22,15 @@ def write_report(
     options: Mapping[str, str] | None = None,
     progress: Progress = lambda step: None,
     parquet: str | None = None,
+    decoded: DecodedLevels | None = None,
 ) -> Report:
     """Compute the report of these captures and write its page.
 
     Args: options: options of `kafka_capture`, as ports or edition. progress: called with the name of each step.
-        parquet: a folder to write the tables to as well.
+        parquet: a folder to write the tables to as well. decoded: the result of `decode_levels`, if it was called.
     Returns: the numbers that the page shows.
     """
-    report = build_report(spark, files, options=options, progress=progress, parquet=parquet)
+    report = build_report(spark, files, options=options, progress=progress, parquet=parquet, decoded=decoded)
     progress("writing the page")
     output.write_text(page.render_report(report), encoding="utf-8")
     return report
@@ -42,12 +44,16 @@ def write_changes(
     *,
     options: Mapping[str, str] | None = None,
     progress: Progress = lambda step: None,
+    decoded: Sequence[DecodedLevels | None] = (None, None),
 ) -> Changes:
     """Compute the changes from some captures to others, and write their page.
 
-    Args: options, progress: as of `write_report`. Returns: the changes that the page shows.
+    Args: options, progress: as of `write_report`. decoded: of both sides. Returns: the changes that the page shows.
     """
-    reports = [build_report(spark, files, options=options, progress=progress) for files in (before, after)]
+    reports = [
+        build_report(spark, files, options=options, progress=progress, decoded=levels)
+        for files, levels in zip((before, after), decoded, strict=True)
+    ]
     changes = compare_reports(*reports)
     progress("writing the page")
     output.write_text(diff_page.render_changes(changes), encoding="utf-8")

@@ -56,15 +56,30 @@ def session(
 ) -> SparkSession:
     """A Spark session that reads `kafka_capture`; a running session is returned unchanged.
 
+    Args: as of `start`. Raises: MissingExtra when no Java 17 or newer is found.
+    """
+    return register(start(master, app_name=app_name, settings=settings, is_short=is_short, java_options=java_options))
+
+
+def start(
+    master: str = "local[*]",
+    *,
+    app_name: str = "kwire",
+    settings: Mapping[str, str] | None = None,
+    is_short: bool = False,
+    java_options: str = "",
+) -> SparkSession:
+    """The session without the format, for which Spark starts a Python worker; `register` adds it.
+
     Args: master: Spark's master URL, or `sc://host:port` of a Spark Connect server.
         settings: Spark properties, which override the defaults. is_short: optimize for a fast start.
         java_options: more options of the JVM of a local session.
     Raises: MissingExtra when no Java 17 or newer is found.
     """
     if is_running():
-        return register(SparkSession.builder.getOrCreate())
+        return SparkSession.builder.getOrCreate()
     if master.startswith("sc://"):
-        return register(_with_settings(SparkSession.builder.remote(master), settings or {}).getOrCreate())
+        return _with_settings(SparkSession.builder.remote(master), settings or {}).getOrCreate()
     local = master.startswith("local")
     builder = SparkSession.builder.master(master).appName(app_name)
     found_java = java.find_java()
@@ -80,7 +95,7 @@ def session(
         **(settings or {}),
     }
     with _environment_variables(_launch_environment(found_java, local=local)):
-        return register(_with_settings(builder, spark_settings).getOrCreate())
+        return _with_settings(builder, spark_settings).getOrCreate()
 
 
 def _with_settings(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:

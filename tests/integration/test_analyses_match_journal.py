@@ -11,6 +11,7 @@ import pytest
 
 from kwire.error_codes import name_of
 from kwire.report import tables
+from kwire.report.levels import read_levels
 from kwire.spark import analyses
 from kwire.uuids import to_text
 from mockbroker import Cluster
@@ -90,7 +91,7 @@ def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
 
 
 def made(spark: SparkSession, path: Path) -> dict[str, list[Row]]:
-    levels = tables.read_levels(spark, [str(path)], {})
+    levels = read_levels(spark, [str(path)], {})
     frames = tables.build_tables(levels, start_us=0, step_us=1_000_000_000_000, has_shares=True)
     sizes = analyses.request_sizes(levels.partitions)
     wanted = ["latency", "clients", "client_versions", "errors", "outcomes", "acknowledgements", "deliveries_by_count"]

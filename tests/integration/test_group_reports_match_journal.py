@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ShareConsumer
 
 from kwire.report import tables
+from kwire.report.levels import read_levels
 from mockbroker import Cluster
 from mockbroker.journal import Exchange
 from tests.clients.fast_share_groups import FAST_SHARE_GROUPS
@@ -83,7 +84,7 @@ def test_members_epochs_and_departures_are_those_of_the_journal(spark: SparkSess
     with Cluster(topics={TOPIC: 4}, properties=properties, capture=path) as cluster:
         work(cluster)
         expected = groups_of(cluster.exchanges())
-    levels = tables.read_levels(spark, [str(path)], {})
+    levels = read_levels(spark, [str(path)], {})
     made = tables.build_tables(levels, start_us=0, step_us=1_000_000_000_000, has_shares=True)
     found = {row["group_id"]: row for row in made["rebalances"].collect()}
     steps = made["membership"].collect()

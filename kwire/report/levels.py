@@ -1,0 +1,149 @@
+"""The levels of the captures of a report, each decoded once: by Spark, or in this process if the captures are small."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
+from kwire.capture.share_timeline import event_context, event_reader
+from kwire.registry import DEFAULT_EDITION, api_name
+from kwire.report import client_notes, local_tables
+from kwire.spark import analyses
+from kwire.spark.analyses.conformance import API_VERSIONS
+from kwire.spark.analyses.rebalances import API_KEYS
+from kwire.spark.analyses.share_timeline import local_timeline, share_timeline
+
+# The APIs whose bodies are used by analyses; bodies of other APIs are not rendered.
+APIS_WITH_BODIES = (*{*map(api_name, (*API_KEYS, API_VERSIONS)), *event_reader.APIS, *event_context.APIS},)
+
+_MESSAGE_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if not column.name.startswith("body_")]
+_DETAIL_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if column.name != "issues"]
+# By the field of `Levels`: the level to read, and additional options.
+LEVEL_OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "messages": ("messages", {"columns": ",".join(_MESSAGE_COLUMNS)}),
+    "details": (
+        "messages",
+        {"columns": ",".join(_DETAIL_COLUMNS), "filter": f"api in ({', '.join(APIS_WITH_BODIES)})"},
+    ),
+    "partitions": ("partitions", {}),
+    "acquired": ("share_acquired", {}),
+    "acks": ("share_acks", {}),
+    "flows": ("flows", {}),
+    "records": ("records", {}),
+}
+
+# Size limit of captures that are decoded in this process, bytes: Spark would read them in one task as well.
+LOCAL_SIZE_MAX = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class DecodedLevels:
+    """What this process has decoded of small captures, without Spark.
+
+    tables: the levels, by the name of their field in `Levels`. notes: conformance notes about the clients.
+    transitions: those of the share partitions.
+    """
+
+    tables: Mapping[str, pa.Table]
+    notes: pa.Table
+    transitions: pa.Table
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of some captures. `details`: the messages of the APIs in `APIS_WITH_BODIES`, with their bodies.
+
+    `records` is None unless the content of records was requested. `decoded`: None if Spark decodes the captures.
+    """
+
+    messages: DataFrame
+    details: DataFrame
+    partitions: DataFrame
+    acquired: DataFrame
+    acks: DataFrame
+    flows: DataFrame
+    records: DataFrame | None = None
+    decoded: DecodedLevels | None = None
+    edition: str = DEFAULT_EDITION
+
+    def unpersist(self) -> None:
+        """Release the cached rows of all levels."""
+        for level_field in fields(self):
+            level = getattr(self, level_field.name)
+            if isinstance(level, DataFrame):
+                level.unpersist()
+
+    def breaches(self, deliveries: Callable[[], DataFrame]) -> DataFrame:
+        """Breaches of rules. deliveries: returns the result of `attempts`.
+
+        Those of clients in large captures are found by queries, which know fewer rules.
+        """
+        if self.decoded is None:
+            return analyses.conformance(self.messages, self.details, self.partitions, deliveries())
+        notes = local_tables.to_data_frame(self.messages.sparkSession, self.decoded.notes)
+        return analyses.message_breaches(self.messages).unionByName(notes)
+
+    def timeline(self) -> DataFrame:
+        """The timeline of all share partitions."""
+        if self.decoded is None:
+            return share_timeline(self.details, self.flows, edition=self.edition)
+        return local_tables.to_data_frame(self.details.sparkSession, self.decoded.transitions)
+
+
+def read_levels(
+    spark: SparkSession,
+    files: Sequence[str],
+    options: Mapping[str, str] | None,
+    decoded: DecodedLevels | None = None,
+) -> Levels:
+    """The levels of these files; each is decoded once. decoded: the result of `decode_levels`, if it was called."""
+    edition = (options or {}).get("edition", DEFAULT_EDITION)
+    decoded = decoded if decoded is not None else decode_levels(files, options)
+    levels: dict[str, Any] = {}
+    if decoded is not None:
+        levels = {name: local_tables.to_data_frame(spark, table) for name, table in decoded.tables.items()}
+        return Levels(**levels, decoded=decoded, edition=edition)
+    # Several analyses use the same rows, and decoding is expensive; records are read once, for a few of them.
+    for name, texts in _level_options(options).items():
+        rows = spark.read.format("kafka_capture").options(**texts).load(list(files))
+        levels[name] = rows if name == "records" else rows.persist()
+    return Levels(**levels, edition=edition)
+
+
+def decode_levels(files: Sequence[str], options: Mapping[str, str] | None) -> DecodedLevels | None:
+    """The levels of these files, decoded in this process; None if they are too large for it, or not of this machine.
+
+    It needs no session: `kwire report` decodes while Spark starts.
+    """
+    if not is_small(files):
+        return None
+    edition = (options or {}).get("edition", DEFAULT_EDITION)
+    decoded = {name: local_tables.read_table(files, texts) for name, texts in _level_options(options).items()}
+    transitions = local_timeline(decoded["details"], decoded["flows"], edition=edition)
+    return DecodedLevels(decoded, client_notes.read_notes(files, options), transitions)
+
+
+def _level_options(options: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
+    """The options to read each level with; without `payload`, the level `records` is not read."""
+    chosen = options or {}
+    level_options = {name: {**chosen, **more, "level": level} for name, (level, more) in LEVEL_OPTIONS.items()}
+    if chosen.get("payload") != "true":
+        del level_options["records"]
+    return level_options
+
+
+def is_small(files: Sequence[str]) -> bool:
+    """Whether these files are decoded in this process."""
+    return fits_size(files, LOCAL_SIZE_MAX)
+
+
+def fits_size(files: Sequence[str], size_max: int) -> bool:
+    """Whether all of these are files of this machine with a total size of at most `size_max` bytes."""
+    sizes = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+    return len(sizes) == len(files) and sum(sizes) <= size_max
