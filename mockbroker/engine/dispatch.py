@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -16,6 +17,7 @@ from kwire.registry import response_class
 from mockbroker.kafka_error import KafkaError, UnservedVersion
 
 if TYPE_CHECKING:
+    from kwire.primitives import Part
     from mockbroker.engine.routes import Route
 
 API_VERSIONS_KEY = 18
@@ -92,7 +94,7 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
         raise undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}")
     try:
         header, body_at = headers.decode_request_header(frame)
-        decoded = decode_lenient(route.request, api_version, memoryview(frame)[body_at:])
+        decoded = decode_lenient(route.request, api_version, frame, at=body_at)
     except WireError as error:
         raise undispatchable(f"{route.name} version {api_version} does not decode: {error}") from error
     refusal: KafkaError | None = None
@@ -143,6 +145,15 @@ def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(cls.__struct_fields__)
 
 
-def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> bytes:
-    """The frame body of a response, header included."""
-    return headers.encode_response(response, incoming.response_version, incoming.correlation_id)
+def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tuple[Part, ...]:
+    """The frame body of a response, header included: record batches as they are, and what is between them joined."""
+    parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
+    if all(type(part) is bytes for part in parts):
+        return (b"".join(parts),)
+    joined: list[Part] = []
+    for is_small, group in groupby(parts, key=lambda part: type(part) is bytes):
+        if is_small:
+            joined.append(b"".join(group))
+        else:
+            joined.extend(group)
+    return tuple(joined)

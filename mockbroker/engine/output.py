@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from mockbroker.journal import Exchange
 
+if TYPE_CHECKING:
+    from kwire.primitives import Part
+
 
 class Send(msgspec.Struct, frozen=True):
-    """A frame body to send on this connection."""
+    """A frame body to send on this connection, in parts; record batches are views of the log."""
 
     connection_id: int
-    body: bytes
+    parts: tuple[Part, ...]
     exchange: Exchange
+
+    @property
+    def body(self) -> bytes:
+        """The frame body as one object."""
+        return b"".join(self.parts)
 
 
 class SendBytes(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from mockbroker.engine.purgatory import DelayedRequest, Purgatory
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
+    from kwire.primitives import Part
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.journal import Journal
 
@@ -98,7 +99,7 @@ class RequestRunner:
                 connection.is_busy = True  # Frames that arrive now are ignored.
                 self.close(connection, reason)
             case RawSaslToken(data):
-                self._send(request, data)
+                self._send(request, (data,))
 
     def _answer(self, request: ActiveRequest, response: msgspec.Struct) -> None:
         if request.faults is not None:
@@ -106,24 +107,24 @@ class RequestRunner:
             return
         self._send(request, self.complete_response(request, response))
 
-    def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> bytes:
-        """Convert a handler's response to the frame body that is sent, and record it in the exchange."""
+    def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> tuple[Part, ...]:
+        """Convert a handler's response to the frame body that is sent, in parts, and record it in the exchange."""
         response = request.incoming.route.to_wire(response, request.incoming.request)
-        body = encode_response(request.incoming, response)
+        parts = encode_response(request.incoming, response)
         request.exchange.response = response
-        return body
+        return parts
 
-    def _send(self, request: ActiveRequest, body: bytes) -> None:
-        self.record_answer(request, body)
-        self.output.append(Send(request.connection.info.id, body, request.exchange))
+    def _send(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
+        self.record_answer(request, parts)
+        self.output.append(Send(request.connection.info.id, parts, request.exchange))
         self.finish(request.connection)
 
-    def record_answer(self, request: ActiveRequest, body: bytes) -> None:
+    def record_answer(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
         """Record in the journal that a response is sent now."""
         exchange = request.exchange
-        exchange.response_bytes = len(body)
+        exchange.response_bytes = sum(map(len, parts))
         if exchange.request_frame is not None:
-            exchange.response_frame = body
+            exchange.response_parts = parts
         exchange.answered_ms = self._clock()
         self._journal.complete(exchange)
 

@@ -35,10 +35,10 @@ class AnswerSender:
     def send(self, request: ActiveRequest, body: bytes, actions: Sequence[Then]) -> None:
         """Send an answer, with the actions of the faults that matched its request."""
         core, number = self._core, request.connection.info.id
-        core.requests.record_answer(request, body)
+        core.requests.record_answer(request, (body,))
         if any(then.answer == "late" for then in actions):
             self._remove_closed()
-            self._late.setdefault(number, []).append(Send(number, body, request.exchange))
+            self._late.setdefault(number, []).append(Send(number, (body,), request.exchange))
             core.requests.finish(request.connection)
             return
         kept = min((then.truncate for then in actions if then.truncate is not None), default=None)
@@ -54,7 +54,7 @@ class AnswerSender:
             self._send_part(request, _frame(body) * copies, drip, actions)
             return
         for _ in range(copies):
-            core.requests.output.append(Send(number, body, request.exchange))
+            core.requests.output.append(Send(number, (body,), request.exchange))
         self._finish(request, actions)
 
     def _send_part(self, request: ActiveRequest, data: bytes, drip: Then, actions: Sequence[Then]) -> None:

@@ -109,7 +109,7 @@ class PlannedFaults:
                 return
             response = self._change_response(response, active)
         try:
-            body = self._change_body(self._core.requests.complete_response(self._request, response))
+            body = self._change_body(b"".join(self._core.requests.complete_response(self._request, response)))
         except WireError as error:  # As a field that the version of the request lacks.
             self._core.requests.end_with_close(
                 self._request, f"a fault that no answer of this version can carry: {error}"

@@ -9,6 +9,8 @@ import msgspec
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from kwire.primitives import Part
+
     #: The class of the request; of an exchange of any API, `Struct | None`.
     RequestT = TypeVar("RequestT", default=msgspec.Struct | None)
     #: The class of the response, with None for one that has not been sent.
@@ -31,7 +33,8 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     closed: why the connection was closed, instead of an answer or after it; or None.
     principal: the client's principal when the request arrived.
     faults: the names of the faults that acted on this request (docs/faults.md).
-    request_frame, response_frame: the frame bodies, which may have secrets; None for raw SASL tokens.
+    request_frame, response_frame: the frame bodies, which may have secrets; None for raw SASL tokens. response_parts:
+    the body of the response as it was sent, where record batches are views of the log.
     """
 
     number: int
@@ -57,7 +60,12 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     principal: str = "User:ANONYMOUS"
     faults: tuple[str, ...] = ()
     request_frame: bytes | memoryview | None = None
-    response_frame: bytes | None = None
+    response_parts: tuple[Part, ...] | None = None
+
+    @property
+    def response_frame(self) -> bytes | None:
+        """The body of the response as one object; joined for each call."""
+        return None if self.response_parts is None else b"".join(self.response_parts)
 
     def __repr__(self) -> str:
         end = self.closed or (

@@ -12,6 +12,9 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+
+from mockbroker.net.socket_transport import SocketTransport
 
 log = logging.getLogger(__name__)
 
@@ -23,41 +26,39 @@ _ACCEPTED_MAX = 64
 _PAUSE_S = 0.1
 
 
-class StartingConnections:
-    """The connections that were accepted and are being set up: they wait for their TLS handshake, if for anything."""
+class Handshakes:
+    """The connections that were accepted and wait for the end of their TLS handshake."""
 
     def __init__(self) -> None:
-        self.handshakes: set[asyncio.Task[None]] = set()
-        self.others: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
 
     async def end(self) -> None:
-        """Give up the handshakes, and wait for all others, which have their protocols then."""
-        # Only these: uvloop may end a plain connection whose task is cancelled without a call of its protocol.
-        for task in self.handshakes:
+        """Give up the handshakes."""
+        for task in self.tasks:
             task.cancel()
-        while tasks := self.handshakes | self.others:
-            await asyncio.wait(tasks)
+        while self.tasks:
+            await asyncio.wait(self.tasks)
 
 
 class Acceptor:
-    """Accepts connections until it is closed; each one that was accepted gets its protocol, also after that.
+    """Accepts connections until it is closed; a plain one has its protocol at once, one with TLS after its handshake.
 
-    make_protocol: is called for each connection. tls: the context of an encrypted listener. starting: holds a task for
-    each connection that is being set up.
+    make_protocol: is called for each connection. tls: the context of an encrypted listener. handshakes: holds a task
+    for each handshake.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        make_protocol: Callable[[], asyncio.Protocol],
+        make_protocol: Callable[[], asyncio.BufferedProtocol],
         *,
         tls: ssl.SSLContext | None,
-        starting: StartingConnections,
+        handshakes: Handshakes,
     ) -> None:
         self._socket = sock
         self._make_protocol = make_protocol
         self._tls = tls
-        self._tasks = starting.others if tls is None else starting.handshakes
+        self._tasks = handshakes.tasks
         self._loop = asyncio.get_running_loop()
         self._is_closed = self._is_paused = False
         self._failure_count = 0
@@ -85,7 +86,7 @@ class Acceptor:
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_MAX):
             try:
-                client, _ = self._socket.accept()
+                client, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -97,7 +98,10 @@ class Acceptor:
                 log.warning("%s accepts connections again, after %d failures", self._address, self._failure_count)
                 self._failure_count = 0
             client.setblocking(False)
-            self._tasks.add(task := self._loop.create_task(self._start(client)))
+            if self._tls is None:
+                self._start(client, peer)
+                continue
+            self._tasks.add(task := self._loop.create_task(self._start_with_tls(client, self._tls)))
             task.add_done_callback(partial(self._finish, client))
 
     def _count_failure(self, error: OSError) -> None:
@@ -112,9 +116,16 @@ class Acceptor:
         if not self._is_closed and not self._is_paused:
             self._loop.add_reader(self._socket, self._accept)
 
-    async def _start(self, client: socket.socket) -> None:
+    def _start(self, client: socket.socket, peer: Any) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._make_protocol, client, ssl=self._tls)
+            SocketTransport(client, peer, self._make_protocol())
+        except OSError as error:  # The client is gone.
+            log.debug("a connection ended before it was set up: %s", error)
+            client.close()
+
+    async def _start_with_tls(self, client: socket.socket, tls: ssl.SSLContext) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, client, ssl=tls)
         except OSError as error:
             # The client is gone, or its TLS handshake failed, which `LoggedHandshake` has logged with the reason.
             log.debug("a connection ended before it was set up: %s", error)

@@ -10,19 +10,19 @@ import time
 from typing import TYPE_CHECKING, Protocol, cast
 
 from mockbroker.engine.context import ANONYMOUS
+from mockbroker.net.frame_assembly import FrameAssembly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mockbroker.engine.core import Core
     from mockbroker.engine.output import Send, SendBytes
     from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.net.frame_assembly import ReceiveAllowance
 
 log = logging.getLogger(__name__)
 
 _LENGTH_SIZE = 4
-#: A body up to this size is joined with its length; a bigger one is written after it, uncopied.
-_JOIN_MAX = 1 << 16
+#: Frames up to this size are accepted from every client, also before authentication.
+_SMALL_FRAME_MAX = 1 << 16
 
 
 class ConnectionServer(Protocol):
@@ -30,6 +30,8 @@ class ConnectionServer(Protocol):
 
     core: Core
     frame_bytes_max: int
+    receive_allowance: ReceiveAllowance
+    tls_buffer: memoryview
     tap: CaptureTap | None
 
     def add_connection(
@@ -40,8 +42,8 @@ class ConnectionServer(Protocol):
     def remove_connection(self, connection: ClientConnection) -> None:
         """Remove a connection that has ended."""
 
-    def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
-        """Handle complete frames."""
+    def submit(self, connection: ClientConnection, frame: bytes, arrived_ns: int) -> None:
+        """Handle a complete frame."""
 
     def update_reading(self, connection: ClientConnection) -> None:
         """Resume or pause reading."""
@@ -50,7 +52,7 @@ class ConnectionServer(Protocol):
         """The principal of a client certificate, or None."""
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """The protocol object that asyncio calls; it holds bytes, never state of the cluster."""
 
     def __init__(self, server: ConnectionServer, node_id: int, listener: str, *, encrypted: bool) -> None:
@@ -58,9 +60,10 @@ class ClientConnection(asyncio.Protocol):
         self.node_id = node_id
         self._listener = listener
         self._encrypted = encrypted
-        self._buffer = bytearray()
+        self._assembly = FrameAssembly(self._accepts_size, server.receive_allowance)
+        self._unrecorded = bytearray()
         self._transport: asyncio.Transport | None = None
-        self._writable = True
+        self._writable = self._is_reading = True
         self._is_closed_by_server = self._is_closed_abruptly = False
         self.id = 0
 
@@ -87,62 +90,76 @@ class ClientConnection(asyncio.Protocol):
         certificate = None if tls_object is None else tls_object.getpeercert(binary_form=True)
         return ANONYMOUS if certificate is None else self._server.map_certificate(certificate, self._listener)
 
-    def data_received(self, data: bytes) -> None:
-        """Add received bytes to the buffer, and submit every complete frame."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes of the client belong."""
+        # The transport for TLS drops what one read leaves when the client ends: that is no buffer of one frame.
+        return self._server.tls_buffer if self._encrypted else self._assembly.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes of the client are in the buffer: submit the frame that they complete."""
         if not self.id:
             return
         arrived_ns = time.time_ns()
+        if self._encrypted:
+            self._take_decrypted(nbytes, arrived_ns)
+            return
         if self._server.tap is not None:
-            self._server.tap.record_received(self.id, data, at_ns=arrived_ns)
-        self._buffer += data
-        frames = self._take_frames()
-        if frames:
-            self._server.submit(self, frames, arrived_ns)
+            self._unrecorded += self._assembly.buffer()[:nbytes]
+        frame = self._assembly.advance(nbytes)
+        if self._server.tap is not None and not self._assembly.is_at_body:
+            # The length of a frame is received separately; in a capture it is where clients send it.
+            self._record_received(arrived_ns)
+        if frame is not None:
+            self._server.submit(self, frame, arrived_ns)
 
-    def _take_frames(self) -> list[bytes]:
-        """Take the complete frames from the buffer; a length that Kafka rejects ends the connection."""
-        buffer, at = self._buffer, 0
+    def _take_decrypted(self, count: int, arrived_ns: int) -> None:
+        source = self._server.tls_buffer[:count]
+        if self._server.tap is not None:
+            self._server.tap.record_received(self.id, bytes(source), at_ns=arrived_ns)
         frames: list[bytes] = []
-        while len(buffer) - at >= _LENGTH_SIZE:
-            size = int.from_bytes(buffer[at : at + _LENGTH_SIZE], "big", signed=True)
-            if not 0 <= size <= self._server.frame_bytes_max:
-                self.reject(f"a frame of {size} bytes; socket.request.max.bytes is {self._server.frame_bytes_max}")
-                return frames
-            if size > _JOIN_MAX and not self._server.core.accepts_frame_size(self.id, size):
-                self.reject(f"a frame of {size} bytes before authentication")
-                return frames
-            end = at + _LENGTH_SIZE + size
-            if len(buffer) < end:
-                break
-            frames.append(bytes(memoryview(buffer)[at + _LENGTH_SIZE : end]))
-            at = end
-        if at:
-            del buffer[:at]
-        return frames
+        while source and not self._is_closed_by_server:
+            size = self._assembly.fill(source)
+            source = source[size:]
+            frame = self._assembly.advance(size)
+            if frame is not None:
+                frames.append(frame)
+        for frame in frames:
+            self._server.submit(self, frame, arrived_ns)
+
+    def _record_received(self, at_ns: int) -> None:
+        if self._server.tap is not None and self._unrecorded:
+            self._server.tap.record_received(self.id, bytes(self._unrecorded), at_ns=at_ns)
+            self._unrecorded.clear()
+
+    def _accepts_size(self, size: int) -> bool:
+        """Whether a frame may have this length; one that Kafka rejects ends the connection."""
+        if not 0 <= size <= self._server.frame_bytes_max:
+            self.reject(f"a frame of {size} bytes; socket.request.max.bytes is {self._server.frame_bytes_max}")
+            return False
+        if size > _SMALL_FRAME_MAX and not self._server.core.accepts_frame_size(self.id, size):
+            self.reject(f"a frame of {size} bytes before authentication")
+            return False
+        return True
 
     def reject(self, reason: str) -> None:
         """Close the connection for a reason that the core does not handle, and log it."""
         peer = self._transport.get_extra_info("peername") if self._transport else ("?", 0)
         log.warning("node %d closes %s:%d: %s", self.node_id, peer[0], peer[1], reason)
-        self._buffer.clear()
         self.close()
 
     def send(self, output: Send) -> None:
-        """Write a response to the socket, and set its departure time."""
+        """Write a response to the socket, without a copy of its record batches, and set its departure time."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        body = output.body
-        length = len(body).to_bytes(_LENGTH_SIZE, "big")
-        if len(body) <= _JOIN_MAX:
-            transport.write(length + body)
-        else:
-            transport.write(length)
-            transport.write(body)
-        output.exchange.departed_ns = time.time_ns()
+        first, *others = output.parts
+        size = len(first) + sum(map(len, others))
+        transport.writelines((size.to_bytes(_LENGTH_SIZE, "big") + first, *others))
+        exchange = output.exchange
+        exchange.departed_ns = time.time_ns()
         if self._server.tap is not None:
-            exchange = output.exchange
-            self._server.tap.record_sent(self.id, length + body, at_ns=exchange.departed_ns, faults=exchange.faults)
+            data = len(output.body).to_bytes(_LENGTH_SIZE, "big") + output.body
+            self._server.tap.record_sent(self.id, data, at_ns=exchange.departed_ns, faults=exchange.faults)
 
     def send_bytes(self, output: SendBytes) -> None:
         """Write a part of a frame, which a fault has made, to the socket."""
@@ -163,9 +180,11 @@ class ClientConnection(asyncio.Protocol):
     def set_reading(self, enabled: bool) -> None:
         """Resume or pause reading: frames behind a parked request wait unread in the operating system."""
         transport = self._transport
-        if transport is None or transport.is_closing() or transport.is_reading() == (enabled and self._writable):
+        is_reading = enabled and self._writable
+        if is_reading == self._is_reading or transport is None or transport.is_closing():
             return
-        if enabled and self._writable:
+        self._is_reading = is_reading
+        if is_reading:
             transport.resume_reading()
         else:
             transport.pause_reading()
@@ -206,9 +225,11 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended, closed by either side."""
+        self._assembly.release()
         if not self.id:
             return  # It was rejected before it was registered.
         if self._server.tap is not None:
+            self._record_received(time.time_ns())
             by_client = not self._is_closed_by_server
             self._server.tap.record_close(
                 self.id, at_ns=time.time_ns(), by_client=by_client, is_abrupt=self._is_closed_abruptly

@@ -10,11 +10,12 @@ from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
 from mockbroker.net.connection import ClientConnection
+from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from mockbroker.broker.node import Node
     from mockbroker.clock import Clock
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
+#: What is decrypted at once: as much as the transports of asyncio and uvloop hold encrypted.
+_TLS_BUFFER_SIZE = 256 << 10
 
 
 class NetworkServer:
@@ -39,6 +42,9 @@ class NetworkServer:
         self.core = core
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
+        self.receive_allowance = ReceiveAllowance()
+        # Of all connections: it is filled and emptied in one step.
+        self.tls_buffer = memoryview(bytearray(_TLS_BUFFER_SIZE))
         self.tap = tap
         self.watchers: set[Callable[[], None]] = set()
         self.is_stopped = False
@@ -207,15 +213,14 @@ class NetworkServer:
         if connection is not None:
             connection.reject(reason)
 
-    def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
-        """Submit complete frames to the core, and send its output.
+    def submit(self, connection: ClientConnection, frame: bytes, arrived_ns: int) -> None:
+        """Submit a complete frame to the core, and send its output.
 
         An internal error in one request closes only that connection, and is logged with its traceback.
         """
         self._last_traffic_s = asyncio.get_running_loop().time()
         try:
-            for frame in frames:
-                self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
+            self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         except Exception:
             log.exception("internal error in a request of connection %d", connection.id)
             connection.close()

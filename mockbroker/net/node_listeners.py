@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.broker_config import ConfigError
-from mockbroker.net.acceptor import Acceptor, StartingConnections
+from mockbroker.net.acceptor import Acceptor, Handshakes
 from mockbroker.net.listeners import node_port
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.net.listeners import Listener
 
     #: Makes the protocol of a connection, by its node and listener.
-    MakeProtocol = Callable[[int, Listener], asyncio.Protocol]
+    MakeProtocol = Callable[[int, Listener], asyncio.BufferedProtocol]
 
 
 class BoundListener(NamedTuple):
@@ -50,7 +50,7 @@ class NodeListeners:
         self._make_protocol = make_protocol
         self._acceptors: dict[int, list[Acceptor]] = {}
         self._bound: dict[int, list[BoundListener]] = {}
-        self._starting = StartingConnections()
+        self._handshakes = Handshakes()
 
     @property
     def node_ids(self) -> list[int]:
@@ -87,7 +87,7 @@ class NodeListeners:
                     sock,
                     partial(self._make_protocol, node_id, listener),
                     tls=self._tls[listener.name] if listener.is_encrypted else None,
-                    starting=self._starting,
+                    handshakes=self._handshakes,
                 )
             )
 
@@ -120,10 +120,10 @@ class NodeListeners:
             acceptor.set_paused(is_paused=is_paused)
 
     async def stop(self) -> None:
-        """Close all sockets; connections that are being set up have their protocols or are given up afterwards."""
+        """Close all sockets, and give up the TLS handshakes in progress."""
         for node_id in list(self._acceptors):
             self.close(node_id)
-        await self._starting.end()
+        await self._handshakes.end()
 
 
 def _close_all(sockets: list[socket.socket]) -> None:

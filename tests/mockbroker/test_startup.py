@@ -35,4 +35,4 @@ def test_a_cluster_that_starts_loads_no_codec_no_schema_and_no_handler() -> None
     assert early == []
     assert messages == ["kwire.messages.index", "kwire.messages.header"]
     assert handlers == []
-    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 125
+    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 127

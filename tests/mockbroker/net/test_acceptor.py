@@ -7,15 +7,17 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mockbroker.net import acceptor as acceptor_module
-from mockbroker.net.acceptor import Acceptor, StartingConnections
+from mockbroker.net.acceptor import Acceptor, Handshakes
 from mockbroker.server import new_event_loop
 from tests.support.brokers.self_signed import create_certificate
+from tests.support.event_loop import next_turn
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoop, new_event_loop]
 TIMEOUT_S = 20
@@ -23,20 +25,16 @@ TIMEOUT_S = 20
 _MANY = 300
 
 
-class RefusingProtocol(asyncio.Protocol):
+class RefusingProtocol(asyncio.BufferedProtocol):
     """Closes each connection at once, as the server of a node that is down does."""
+
+    def __init__(self, made: list[None] | None = None) -> None:
+        if made is not None:
+            made.append(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Close the connection."""
         transport.close()
-
-
-async def next_turn() -> None:
-    """Let the event loop run once."""
-    loop = asyncio.get_running_loop()
-    turn = loop.create_future()
-    loop.call_soon(turn.set_result, None)
-    await turn
 
 
 def bound_socket() -> socket.socket:
@@ -51,13 +49,13 @@ def test_no_connection_stays_open_when_accepting_ends(make_loop: Callable[[], as
 
     async def accept_and_close() -> list[socket.socket]:
         listening = bound_socket()
-        starting = StartingConnections()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=None, starting=starting)
+        handshakes, made = Handshakes(), list[None]()
+        acceptor = Acceptor(listening, partial(RefusingProtocol, made), tls=None, handshakes=handshakes)
         clients = [socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S) for _ in range(8)]
-        while not starting.others:
+        while not made:
             await next_turn()
         acceptor.close()
-        await starting.end()
+        await handshakes.end()
         await next_turn()
         return clients
 
@@ -78,13 +76,13 @@ def test_a_tls_handshake_that_does_not_progress_is_given_up_at_the_end(
 
     async def accept_and_give_up() -> socket.socket:
         listening = bound_socket()
-        starting = StartingConnections()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=tls, starting=starting)
+        handshakes = Handshakes()
+        acceptor = Acceptor(listening, RefusingProtocol, tls=tls, handshakes=handshakes)
         client = socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S)
-        while not starting.handshakes:
+        while not handshakes.tasks:
             await next_turn()
         acceptor.close()
-        await starting.end()
+        await handshakes.end()
         await next_turn()
         return client
 
@@ -118,13 +116,13 @@ def test_a_process_without_free_file_descriptors_logs_few_lines_and_accepts_afte
         listening = _FullSocket()
         listening.bind(("127.0.0.1", 0))
         listening.failures = 150
-        starting = StartingConnections()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=None, starting=starting)
+        handshakes, made = Handshakes(), list[None]()
+        acceptor = Acceptor(listening, partial(RefusingProtocol, made), tls=None, handshakes=handshakes)
         client = socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S)
-        while not starting.others:
+        while not made:
             await next_turn()
         acceptor.close()
-        await starting.end()
+        await handshakes.end()
         await next_turn()
         return client
 
@@ -149,18 +147,19 @@ def test_many_connections_at_once_get_their_protocols_and_no_other_event_waits_f
     async def accept_all() -> tuple[int, int]:
         listening, made, turns = bound_socket(), [0], 0
 
-        def make_protocol() -> asyncio.Protocol:
+        def make_protocol() -> asyncio.BufferedProtocol:
             made[0] += 1
             return RefusingProtocol()
 
-        starting = StartingConnections()
-        acceptor = Acceptor(listening, make_protocol, tls=None, starting=starting)
+        handshakes = Handshakes()
+        acceptor = Acceptor(listening, make_protocol, tls=None, handshakes=handshakes)
         clients = [socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S) for _ in range(_MANY)]
         while made[0] < _MANY:
             await next_turn()
             turns += 1
         acceptor.close()
-        await starting.end()
+        await handshakes.end()
+        await next_turn()
         for client in clients:
             assert ending(client) == "ended"
         return made[0], turns

@@ -1,0 +1,116 @@
+"""`FrameAssembly`: the frames of one connection, received in place: the system writes into the object of each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+
+_LENGTH_SIZE = 4
+#: How much memory all connections of a server together may have in advance of the bytes that come.
+AHEAD_MAX = 64 << 20
+#: The first part of a frame that is beyond that limit; each further part is as large as what has come.
+_FIRST_PART = 4 << 10
+
+
+class ReceiveAllowance:
+    """The memory that the frames of a server may have before their bytes have come; counts bytes."""
+
+    def __init__(self, limit: int = AHEAD_MAX) -> None:
+        self.left = limit
+
+    def take(self, size: int) -> bool:
+        """Take the whole size of a frame. Returns: whether there was enough."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """A frame is complete, or its connection has ended."""
+        self.left += size
+
+
+class FrameAssembly:
+    """The frame that a connection receives: first its length, then its body, each in a buffer of that size.
+
+    accepts_size: is called with the length that a client has sent, before any memory is allocated; after False, all
+    further bytes are ignored. A frame gets its memory at once while `allowance` has enough; otherwise it grows with the
+    bytes that come, so that a client has to send what it occupies.
+    """
+
+    # `BytesIO` is what lets a `bytes` object, which the decoders read, be written in place: `getbuffer` exposes it
+    # while nothing else refers to it, and `getvalue` returns it without a copy when no view of it is left.
+
+    def __init__(self, accepts_size: Callable[[int], bool], allowance: ReceiveAllowance) -> None:
+        self._accepts_size = accepts_size
+        self._allowance = allowance
+        self._length = bytearray(_LENGTH_SIZE)
+        self._length_view = memoryview(self._length)
+        self._body: BytesIO | None = None
+        self._view = self._length_view
+        self._size = self._capacity = self._filled = self._taken = 0
+        self._is_refused = False
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong; never empty."""
+        return self._view[self._filled :] if self._filled else self._view
+
+    def fill(self, data: memoryview) -> int:
+        """Copy the beginning of the data into the buffer. Returns: how many bytes had space; `advance` takes them."""
+        size = min(len(data), len(self._view) - self._filled)
+        self._view[self._filled : self._filled + size] = data[:size]
+        return size
+
+    @property
+    def is_at_body(self) -> bool:
+        """Whether a length has come, completely or in part, and no byte of its frame."""
+        return (self._filled > 0) if self._body is None else (self._filled == 0)
+
+    def advance(self, count: int) -> bytes | None:
+        """The next `count` bytes are in the buffer. Returns: the body of the frame that they complete, or None."""
+        if self._is_refused:
+            return None
+        self._filled += count
+        if self._body is None:
+            return self._start_body() if self._filled == _LENGTH_SIZE else None
+        if self._filled < self._capacity:
+            return None
+        if self._filled < self._size:
+            self._grow()
+            return None
+        body = self._body
+        self._view.release()
+        self.release()
+        return body.getvalue()
+
+    def release(self) -> None:
+        """Drop an incomplete frame."""
+        self._body, self._view, self._filled = None, self._length_view, 0
+        if self._taken:
+            self._allowance.give_back(self._taken)
+            self._taken = 0
+
+    def _start_body(self) -> bytes | None:
+        size = int.from_bytes(self._length, "big", signed=True)
+        self._filled = 0
+        if not self._accepts_size(size):
+            self._is_refused = True
+            return None
+        if not size:
+            return b""
+        self._size = self._capacity = size
+        if self._allowance.take(size):
+            self._taken = size
+        else:
+            self._capacity = min(size, _FIRST_PART)
+        self._body = BytesIO(bytes(self._capacity))
+        self._view = self._body.getbuffer()
+        return None
+
+    def _grow(self) -> None:
+        assert self._body is not None
+        self._view.release()
+        self._capacity = min(self._size, 2 * self._filled)
+        self._body.seek(self._capacity - 1)
+        self._body.write(b"\0")
+        self._view = self._body.getbuffer()
