@@ -12,7 +12,7 @@ from typing import TypeVar, overload
 import msgspec
 
 from kwire import schema_codec
-from kwire.codec_table import Codec
+from kwire.codec_table import Codec, Encoder, Reader
 from kwire.decode_warnings import DecodeWarning, LenientResult, ignored_tail
 from kwire.errors import TrailingBytes, UnsupportedVersion
 from kwire.primitives import FAILURES, Part
@@ -21,6 +21,10 @@ from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name
 __all__ = ["LenientResult", "DecodeWarning", "decode", "decode_lenient", "encode", "from_json", "to_json"]
 
 M = TypeVar("M", bound=msgspec.Struct)
+
+#: The functions by message, version and edition that were asked for, so that a repeated call finds them at once.
+_READERS: dict[tuple[str | type[msgspec.Struct], int, str], Reader] = {}
+_ENCODERS: dict[tuple[type[msgspec.Struct], int, str | None], Encoder] = {}
 
 #: The data to decode. Anything but bytes is copied once; record batches in the message are views of that copy.
 Buffer = bytes | bytearray | memoryview
@@ -51,15 +55,20 @@ def decode(
     """
     if not strict:
         return decode_lenient(message, version, data, edition=edition, at=at).message
-    codec = _find_codec(message, version, edition)
+    try:
+        read = _READERS[message, version, edition]
+    except (KeyError, TypeError):
+        read = _READERS[message, version, edition] = _find_codec(message, version, edition).readers[version]
+    if type(version) is not int:
+        _find_codec(message, version, edition)  # 2.0 equals 2, but is no version.
     raw = data if type(data) is bytes else bytes(data)
     try:
-        result, end = codec.readers[version](raw, at)
+        result, end = read(raw, at)
     except FAILURES:
-        return schema_codec.read_message(codec, version, raw, at)
+        return schema_codec.read_message(_find_codec(message, version, edition), version, raw, at)
     if end == len(raw):
-        decoded: msgspec.Struct = result
-        return decoded
+        return result  # type: ignore[no-any-return]  # Readers of all messages have one type.
+    codec = _find_codec(message, version, edition)
     if end < len(raw):
         raise TrailingBytes(codec.name, end, f"{len(raw) - end} bytes behind the end of the message")
     # A slice at the end was too short; only the offset shows that.
@@ -100,11 +109,17 @@ def encode(message: msgspec.Struct, version: int, *, edition: str | None = None)
     Raises: UnsupportedVersion naming what the version does not have; InvalidValue or UnexpectedNull with the path of
     a value that does not fit.
     """
-    codec = _find_codec_of(message, version, edition)
     try:
-        return codec.encoders[version](message)
+        write = _ENCODERS[type(message), version, edition]
+    except (KeyError, TypeError):
+        write = _find_codec_of(message, version, edition).encoders[version]
+        _ENCODERS[type(message), version, edition] = write
+    if type(version) is not int:
+        _find_codec_of(message, version, edition)  # 2.0 equals 2, but is no version.
+    try:
+        return write(message)
     except FAILURES:
-        return schema_codec.write_message(codec, version, message)
+        return schema_codec.write_message(_find_codec_of(message, version, edition), version, message)
 
 
 def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:

@@ -38,14 +38,16 @@ static int check_layout(PyTypeObject *type, Py_ssize_t slots) {
 }
 
 static Py_ssize_t size_min_of(const Field *field) {
-    static const Py_ssize_t sizes[KIND_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 2, 4, 4, 0};
     if (field->is_array) {
         return field->flexible ? 1 : 4;
     }
     if (field->kind == KIND_STRUCT) {
         return field->nullable ? 1 : field->plan->size_min;
     }
-    return field->kind >= KIND_STRING && field->flexible ? 1 : sizes[field->kind];
+    if (field->kind < KIND_STRING) {
+        return fixed_size(field->kind);
+    }
+    return field->flexible ? 1 : field->kind == KIND_STRING ? 2 : 4;
 }
 
 /* (name, kind, is_array, nullable, flexible, tagged, struct description or None) */
@@ -128,6 +130,22 @@ static int fill_tagged(Plan *plan, Tagged *tagged, PyObject *description) {
     return live ? fill_field(&tagged->field, plan->type, field) : 0;
 }
 
+static void find_runs(Plan *plan) {
+    Py_ssize_t run_size = 0;
+    for (Py_ssize_t i = plan->field_count - 1; i >= 0; i--) {
+        Field *field = &plan->fields[i];
+        if (field->is_array || field->kind >= KIND_STRING) {
+            run_size = 0;
+            continue;
+        }
+        run_size += fixed_size(field->kind);
+        field->run_size = run_size;
+        if (i + 1 < plan->field_count) {
+            plan->fields[i + 1].run_size = 0;
+        }
+    }
+}
+
 /* (class, flexible, schema tags, fields, defaults, tagged fields, name of the unknown ones or None) */
 Plan *make_plan(PyObject *description) {
     PyObject *type, *fields, *defaults, *tagged, *unknown;
@@ -168,6 +186,7 @@ Plan *make_plan(PyObject *description) {
         }
         plan->size_min += size_min_of(&plan->fields[i]);
     }
+    find_runs(plan);
     for (Py_ssize_t i = 0; i < plan->default_count; i++) {
         if (fill_default(plan, i, PyTuple_GET_ITEM(defaults, i)) < 0) {
             goto failed;
@@ -198,6 +217,8 @@ Plan *make_plan(PyObject *description) {
         }
         goto failed;
     }
+    plan->slot_count = plan->default_count + (unknown != Py_None);
+    plan->is_simple = plan->type->tp_alloc == PyType_GenericAlloc && plan->type->tp_free == PyObject_Free;
     return plan;
 
 failed:

@@ -40,8 +40,9 @@ typedef struct {
     uint8_t nullable;
     uint8_t flexible;
     uint8_t tagged;     /* Null structs have another marker in tagged fields. */
-    Py_ssize_t offset;  /* Of the slot in the object. */
-    struct Plan *plan;  /* Of a struct, owned. */
+    Py_ssize_t run_size; /* Bytes of the fields of fixed size from here on; 0 unless the first of them. */
+    Py_ssize_t offset;   /* Of the slot in the object. */
+    struct Plan *plan;   /* Of a struct, owned. */
 } Field;
 
 /* The default of a field of the class; for all fields of the class in order. */
@@ -80,7 +81,15 @@ typedef struct Plan {
     Tagged *tagged;
     Py_ssize_t unknown_offset; /* Of the unknown tagged fields; 0 when the class has none. */
     Py_ssize_t size_min;       /* Fewest bytes on the wire. */
+    Py_ssize_t slot_count;     /* All slots, from the end of the object's head on. */
+    uint8_t is_simple;         /* Allocated by PyObject_Malloc, without anything behind the slots. */
 } Plan;
+
+/* Bytes of the kinds of fixed size. */
+static inline Py_ssize_t fixed_size(int kind) {
+    static const uint8_t sizes[KIND_STRING] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16};
+    return sizes[kind];
+}
 
 /* The plan of a description (see plans.py), or NULL with an exception: TypeError when a class is not laid out as the
    plan needs, ValueError for a wrong description. */
@@ -95,7 +104,18 @@ static inline PyObject **slot_of(PyObject *object, Py_ssize_t offset) {
 
 /* A new object of the plan, its defaults not set: NULL with an exception when there is no memory. */
 static inline PyObject *new_struct(const Plan *plan) {
-    return plan->type->tp_alloc(plan->type, 0);
+    if (!plan->is_simple) {
+        return plan->type->tp_alloc(plan->type, 0);
+    }
+    PyObject *object = PyObject_Malloc((size_t)plan->type->tp_basicsize);
+    if (object == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject **slots = slot_of(object, sizeof(PyObject));
+    for (Py_ssize_t i = 0; i < plan->slot_count; i++) {
+        slots[i] = NULL;
+    }
+    return PyObject_Init(object, plan->type);
 }
 
 /* Reads a struct; NULL, with or without an exception, when the bytes are not as they should be. (read.c) */

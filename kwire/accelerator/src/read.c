@@ -4,81 +4,61 @@
 
 static PyObject *read_array(Cursor *cursor, const Field *field);
 
-/* The size of a string, of bytes, or the count of an array: -1 for null, -2 when it is invalid. */
-static inline Py_ssize_t read_length(Cursor *cursor, const Field *field, int is_flexible, int is_int16) {
-    Py_ssize_t length;
+/* The size of a string, of bytes, or the count of an array: -1 for null, lower when it is invalid. */
+static inline Py_ssize_t read_length(Cursor *cursor, int is_flexible, int is_int16) {
+    Py_ssize_t have = cursor->end - cursor->at;
+    const uint8_t *p = cursor->data + cursor->at;
     if (is_flexible) {
         uint32_t plus_one;
-        if (cursor->at < cursor->end && cursor->data[cursor->at] < 128) {
-            plus_one = cursor->data[cursor->at++];
-        } else if (!read_uvarint(cursor, &plus_one)) {
-            return -2;
+        if (have > 0 && *p < 128) {
+            cursor->at++;
+            return (Py_ssize_t)*p - 1;
         }
-        length = (Py_ssize_t)plus_one - 1;
-    } else if (is_int16) {
-        if (cursor->end - cursor->at < 2) {
-            return -2;
-        }
-        length = (int16_t)load_u16(cursor->data + cursor->at);
+        return read_uvarint(cursor, &plus_one) ? (Py_ssize_t)plus_one - 1 : -2;
+    }
+    if (is_int16) {
         cursor->at += 2;
-    } else {
-        if (cursor->end - cursor->at < 4) {
-            return -2;
-        }
-        length = (int32_t)load_u32(cursor->data + cursor->at);
-        cursor->at += 4;
+        return have < 2 ? -2 : (int16_t)load_u16(p);
     }
-    if (length < 0) {
-        return length == -1 && field->nullable ? -1 : -2;
-    }
-    return length;
+    cursor->at += 4;
+    return have < 4 ? -2 : (int32_t)load_u32(p);
 }
 
-static inline PyObject *new_none(void) {
-    Py_INCREF(Py_None);
-    return Py_None;
+/* A value of fixed size, whose bytes are there. */
+static inline PyObject *make_fixed(int kind, const uint8_t *p) {
+    switch (kind) {
+    case KIND_BOOL:
+        return *p > 1 ? NULL : PyBool_FromLong(*p);
+    case KIND_INT8:
+        return PyLong_FromLong((int8_t)*p);
+    case KIND_UINT8:
+        return PyLong_FromLong(*p);
+    case KIND_INT16:
+        return PyLong_FromLong((int16_t)load_u16(p));
+    case KIND_UINT16:
+        return PyLong_FromLong(load_u16(p));
+    case KIND_INT32:
+        return PyLong_FromLong((int32_t)load_u32(p));
+    case KIND_UINT32:
+        return PyLong_FromUnsignedLong(load_u32(p));
+    case KIND_INT64:
+        return PyLong_FromLongLong((int64_t)load_u64(p));
+    case KIND_UUID:
+        return PyBytes_FromStringAndSize((const char *)p, 16);
+    default: {
+        uint64_t bits = load_u64(p);
+        double value;
+        memcpy(&value, &bits, 8);
+        return PyFloat_FromDouble(value);
+    }
+    }
 }
 
-/* A value, or an element of an array, that is no struct; null only where `nullable_element` allows it. */
-static inline PyObject *read_primitive(Cursor *cursor, const Field *field) {
-    static const uint8_t sizes[KIND_STRING] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16};
-    const uint8_t *p = cursor->data + cursor->at;
-    if (field->kind < KIND_STRING) {
-        Py_ssize_t size = sizes[field->kind];
-        if (cursor->end - cursor->at < size) {
-            return NULL;
-        }
-        cursor->at += size;
-        switch (field->kind) {
-        case KIND_BOOL:
-            return *p > 1 ? NULL : PyBool_FromLong(*p);
-        case KIND_INT8:
-            return PyLong_FromLong((int8_t)*p);
-        case KIND_UINT8:
-            return PyLong_FromLong(*p);
-        case KIND_INT16:
-            return PyLong_FromLong((int16_t)load_u16(p));
-        case KIND_UINT16:
-            return PyLong_FromLong(load_u16(p));
-        case KIND_INT32:
-            return PyLong_FromLong((int32_t)load_u32(p));
-        case KIND_UINT32:
-            return PyLong_FromUnsignedLong(load_u32(p));
-        case KIND_INT64:
-            return PyLong_FromLongLong((int64_t)load_u64(p));
-        case KIND_UUID:
-            return PyBytes_FromStringAndSize((const char *)p, 16);
-        default: {
-            uint64_t bits = load_u64(p);
-            double value;
-            memcpy(&value, &bits, 8);
-            return PyFloat_FromDouble(value);
-        }
-        }
-    }
-    Py_ssize_t size = read_length(cursor, field, field->flexible, field->kind == KIND_STRING);
+/* A string, bytes or record batches. */
+static PyObject *read_sized(Cursor *cursor, const Field *field, int is_nullable) {
+    Py_ssize_t size = read_length(cursor, field->flexible, field->kind == KIND_STRING);
     if (size < 0) {
-        return size == -1 && !field->is_array ? new_none() : NULL;
+        return size == -1 && is_nullable ? Py_NewRef(Py_None) : NULL;
     }
     if (size > cursor->end - cursor->at || (field->kind == KIND_STRING && size > TEXT_BYTES_MAX)) {
         return NULL;
@@ -101,7 +81,7 @@ static PyObject *read_nested(Cursor *cursor, const Field *field) {
         }
         uint8_t marker = cursor->data[cursor->at++];
         if (marker == (field->tagged ? 0 : 255)) {
-            return new_none();
+            return Py_NewRef(Py_None);
         }
         if (marker != 1) {
             return NULL;
@@ -110,58 +90,105 @@ static PyObject *read_nested(Cursor *cursor, const Field *field) {
     return read_struct(cursor, field->plan);
 }
 
-static inline PyObject *read_field(Cursor *cursor, const Field *field) {
+/* A field that is not of fixed size. */
+static inline PyObject *read_variable(Cursor *cursor, const Field *field) {
     if (field->is_array) {
         return read_array(cursor, field);
     }
-    return field->kind == KIND_STRUCT ? read_nested(cursor, field) : read_primitive(cursor, field);
+    return field->kind == KIND_STRUCT ? read_nested(cursor, field) : read_sized(cursor, field, field->nullable);
 }
 
-/* The fewest bytes of an element, so that a count is refused before memory is allocated for it. */
-static inline Py_ssize_t element_size_min(const Field *field) {
-    static const Py_ssize_t sizes[KIND_STRUCT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 1, 1, 1};
-    Py_ssize_t size = field->kind == KIND_STRUCT ? field->plan->size_min : sizes[field->kind];
-    return size > 0 ? size : 1;
-}
-
-static PyObject *read_array(Cursor *cursor, const Field *field) {
-    Py_ssize_t count = read_length(cursor, field, field->flexible, 0);
-    if (count < 0) {
-        return count == -1 ? new_none() : NULL;
+/* Any field. */
+static PyObject *read_field(Cursor *cursor, const Field *field) {
+    if (field->is_array || field->kind >= KIND_STRING) {
+        return read_variable(cursor, field);
     }
-    if (count > (cursor->end - cursor->at) / element_size_min(field)) {
+    Py_ssize_t at = cursor->at, size = fixed_size(field->kind);
+    if (cursor->end - at < size) {
         return NULL;
     }
-    if (field->kind == KIND_STRUCT) {
-        PyObject *list = PyList_New(count);
-        if (list == NULL) {
-            return NULL;
-        }
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyObject *item = read_struct(cursor, field->plan);
-            if (item == NULL) {
-                Py_DECREF(list);
-                return NULL;
-            }
+    cursor->at += size;
+    return make_fixed(field->kind, cursor->data + at);
+}
+
+static PyObject *read_structs(Cursor *cursor, const Plan *plan, Py_ssize_t count) {
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = read_struct(cursor, plan);
+        if (item == NULL) {
+            Py_CLEAR(list);
+        } else {
             PyList_SET_ITEM(list, i, item);
         }
-        return list;
     }
-    PyObject *tuple = PyTuple_New(count);
-    if (tuple == NULL) {
-        return NULL;
-    }
-    Field element = *field;
-    element.nullable = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = read_primitive(cursor, &element);
+    return list;
+}
+
+/* The values of an array of fixed size, whose bytes are there. */
+static int fill_fixed(Cursor *cursor, int kind, PyObject *tuple, Py_ssize_t count) {
+    const uint8_t *p = cursor->data + cursor->at;
+    Py_ssize_t size = fixed_size(kind);
+    cursor->at += count * size;
+    for (Py_ssize_t i = 0; i < count; i++, p += size) {
+        PyObject *item = kind == KIND_INT32 ? PyLong_FromLong((int32_t)load_u32(p)) : make_fixed(kind, p);
         if (item == NULL) {
-            Py_DECREF(tuple);
-            return NULL;
+            return -1;
         }
         PyTuple_SET_ITEM(tuple, i, item);
     }
-    if (field->kind != KIND_RECORDS && PyObject_GC_IsTracked(tuple)) {
+    return 0;
+}
+
+static int fill_sized(Cursor *cursor, const Field *field, PyObject *tuple, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = read_sized(cursor, field, 0);
+        if (item == NULL) {
+            return -1;
+        }
+        PyTuple_SET_ITEM(tuple, i, item);
+    }
+    return 0;
+}
+
+/* An array of one int8, as most acknowledgements have it: one tuple for each value, shared. */
+static PyObject *one_int8(Cursor *cursor) {
+    static PyObject *tuples[256];
+    uint8_t byte = cursor->data[cursor->at++];
+    if (tuples[byte] == NULL) {
+        tuples[byte] = Py_BuildValue("(i)", (int)(int8_t)byte);
+    }
+    return Py_XNewRef(tuples[byte]);
+}
+
+static PyObject *read_array(Cursor *cursor, const Field *field) {
+    Py_ssize_t count = read_length(cursor, field->flexible, 0);
+    if (count < 0) {
+        return count == -1 && field->nullable ? Py_NewRef(Py_None) : NULL;
+    }
+    /* A count is refused before memory is allocated for it. */
+    Py_ssize_t size_min = field->kind == KIND_STRUCT ? field->plan->size_min
+                          : field->kind < KIND_STRING ? fixed_size(field->kind)
+                                                      : 1;
+    if (count > (cursor->end - cursor->at) / (size_min > 0 ? size_min : 1)) {
+        return NULL;
+    }
+    if (field->kind == KIND_STRUCT) {
+        return read_structs(cursor, field->plan, count);
+    }
+    if (count == 1 && field->kind == KIND_INT8) {
+        return one_int8(cursor);
+    }
+    PyObject *tuple = PyTuple_New(count);
+    if (tuple == NULL || count == 0) {
+        return tuple;
+    }
+    int status = field->kind < KIND_STRING ? fill_fixed(cursor, field->kind, tuple, count)
+                                           : fill_sized(cursor, field, tuple, count);
+    if (status < 0) {
+        Py_DECREF(tuple);
+        return NULL;
+    }
+    if (field->kind != KIND_RECORDS) {
         /* Its items refer to nothing: what the collector does with such a tuple when it meets it. */
         PyObject_GC_UnTrack(tuple);
     }
@@ -275,7 +302,16 @@ PyObject *read_struct(Cursor *cursor, const Plan *plan) {
     }
     const Field *end = plan->fields + plan->field_count;
     for (const Field *field = plan->fields; field < end; field++) {
-        PyObject *value = read_field(cursor, field);
+        PyObject *value;
+        if (field->run_size > cursor->end - cursor->at) {
+            goto failed;
+        }
+        if (field->is_array || field->kind >= KIND_STRING) {
+            value = read_variable(cursor, field);
+        } else {
+            value = make_fixed(field->kind, cursor->data + cursor->at);
+            cursor->at += fixed_size(field->kind);
+        }
         if (value == NULL) {
             goto failed;
         }

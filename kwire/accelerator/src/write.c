@@ -109,64 +109,78 @@ static int write_length(Output *out, Py_ssize_t length, int flexible, int is_int
     return 0;
 }
 
-static int write_integer(Output *out, int kind, PyObject *value) {
+/* The number of an int; -1 when it is none, or has more than 64 bits. */
+static inline int number_of(PyObject *value, long long *number) {
     if (!PyLong_CheckExact(value)) {
         return -1;
     }
+#if PY_VERSION_HEX < 0x030C0000
+    Py_ssize_t size = Py_SIZE(value);
+    if (size >= -1 && size <= 1) {
+        *number = size == 0 ? 0 : size * (long long)((PyLongObject *)value)->ob_digit[0];
+        return 0;
+    }
+#else
+    if (PyUnstable_Long_IsCompact((PyLongObject *)value)) {
+        *number = PyUnstable_Long_CompactValue((PyLongObject *)value);
+        return 0;
+    }
+#endif
     int overflow;
-    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    uint8_t *p = reserve(out, 8);
-    if (overflow || p == NULL) {
+    *number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow ? -1 : 0;
+}
+
+/* A value of fixed size into memory that is there. */
+static inline int put_fixed(uint8_t *p, int kind, PyObject *value) {
+    long long number;
+    if (kind >= KIND_INT8 && kind <= KIND_INT64) {
+        if (number_of(value, &number) < 0) {
+            return -1;
+        }
+        switch (kind) {
+        case KIND_INT8:
+            *p = (uint8_t)number;
+            return number == (int8_t)number ? 0 : -1;
+        case KIND_UINT8:
+            *p = (uint8_t)number;
+            return number == (uint8_t)number ? 0 : -1;
+        case KIND_INT16:
+            store_u16(p, (uint16_t)number);
+            return number == (int16_t)number ? 0 : -1;
+        case KIND_UINT16:
+            store_u16(p, (uint16_t)number);
+            return number == (uint16_t)number ? 0 : -1;
+        case KIND_INT32:
+            store_u32(p, (uint32_t)number);
+            return number == (int32_t)number ? 0 : -1;
+        case KIND_UINT32:
+            store_u32(p, (uint32_t)number);
+            return number == (uint32_t)number ? 0 : -1;
+        default:
+            store_u64(p, (uint64_t)number);
+            return 0;
+        }
+    }
+    if (kind == KIND_BOOL) {
+        *p = value == Py_True;
+        return value == Py_True || value == Py_False ? 0 : -1;
+    }
+    if (kind == KIND_UUID) {
+        if (!PyBytes_CheckExact(value) || PyBytes_GET_SIZE(value) != 16) {
+            return -1;
+        }
+        memcpy(p, PyBytes_AS_STRING(value), 16);
+        return 0;
+    }
+    if (!PyFloat_CheckExact(value)) {
         return -1;
     }
-    switch (kind) {
-    case KIND_INT8:
-        if (number != (int8_t)number) {
-            return -1;
-        }
-        *p = (uint8_t)number;
-        out->size += 1;
-        return 0;
-    case KIND_UINT8:
-        if (number != (uint8_t)number) {
-            return -1;
-        }
-        *p = (uint8_t)number;
-        out->size += 1;
-        return 0;
-    case KIND_INT16:
-        if (number != (int16_t)number) {
-            return -1;
-        }
-        store_u16(p, (uint16_t)number);
-        out->size += 2;
-        return 0;
-    case KIND_UINT16:
-        if (number != (uint16_t)number) {
-            return -1;
-        }
-        store_u16(p, (uint16_t)number);
-        out->size += 2;
-        return 0;
-    case KIND_INT32:
-        if (number != (int32_t)number) {
-            return -1;
-        }
-        store_u32(p, (uint32_t)number);
-        out->size += 4;
-        return 0;
-    case KIND_UINT32:
-        if (number != (uint32_t)number) {
-            return -1;
-        }
-        store_u32(p, (uint32_t)number);
-        out->size += 4;
-        return 0;
-    default:
-        store_u64(p, (uint64_t)number);
-        out->size += 8;
-        return 0;
-    }
+    double real = PyFloat_AS_DOUBLE(value);
+    uint64_t bits;
+    memcpy(&bits, &real, 8);
+    store_u64(p, bits);
+    return 0;
 }
 
 static int write_raw(Output *out, const void *data, Py_ssize_t size) {
@@ -250,43 +264,26 @@ static int write_bytes(Output *out, const Field *field, PyObject *value) {
     return status;
 }
 
-static int write_bool(Output *out, PyObject *value) {
-    uint8_t byte = value == Py_True;
-    return byte || value == Py_False ? write_raw(out, &byte, 1) : -1;
+static int write_sized(Output *out, const Field *field, PyObject *value) {
+    return field->kind == KIND_STRING ? write_text(out, field, value) : write_bytes(out, field, value);
 }
 
-/* A value, or an element of an array, that is not null and no struct. */
-static int write_primitive(Output *out, const Field *field, PyObject *value) {
-    switch (field->kind) {
-    case KIND_BOOL:
-        return write_bool(out, value);
-    case KIND_UUID:
-        return PyBytes_CheckExact(value) && PyBytes_GET_SIZE(value) == 16
-                   ? write_raw(out, PyBytes_AS_STRING(value), 16)
-                   : -1;
-    case KIND_FLOAT64: {
-        if (!PyFloat_CheckExact(value)) {
+static int write_fixed_items(Output *out, int kind, PyObject **items, Py_ssize_t count) {
+    Py_ssize_t size = fixed_size(kind);
+    if (count > PY_SSIZE_T_MAX / 32) {
+        return -1;
+    }
+    uint8_t *p = reserve(out, count * size);
+    if (p == NULL) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++, p += size) {
+        if (put_fixed(p, kind, items[i]) < 0) {
             return -1;
         }
-        double number = PyFloat_AS_DOUBLE(value);
-        uint64_t bits;
-        uint8_t *p = reserve(out, 8);
-        if (p == NULL) {
-            return -1;
-        }
-        memcpy(&bits, &number, 8);
-        store_u64(p, bits);
-        out->size += 8;
-        return 0;
     }
-    case KIND_STRING:
-        return write_text(out, field, value);
-    case KIND_BYTES:
-    case KIND_RECORDS:
-        return write_bytes(out, field, value);
-    default:
-        return write_integer(out, field->kind, value);
-    }
+    out->size += count * size;
+    return 0;
 }
 
 static int write_array(Output *out, const Field *field, PyObject *value) {
@@ -299,9 +296,12 @@ static int write_array(Output *out, const Field *field, PyObject *value) {
     if (write_length(out, count, field->flexible, 0) < 0) {
         return -1;
     }
+    if (field->kind < KIND_STRING) {
+        return write_fixed_items(out, field->kind, items, count);
+    }
     for (Py_ssize_t i = 0; i < count; i++) {
         int status = field->kind == KIND_STRUCT ? write_struct(out, field->plan, items[i])
-                                                : write_primitive(out, field, items[i]);
+                                                : write_sized(out, field, items[i]);
         if (status < 0) {
             return -1;
         }
@@ -320,7 +320,8 @@ static int write_null(Output *out, const Field *field) {
     return write_raw(out, &marker, 1);
 }
 
-static inline int write_field(Output *out, const Field *field, PyObject *value) {
+/* A field that is not of fixed size. */
+static inline int write_variable(Output *out, const Field *field, PyObject *value) {
     if (value == Py_None) {
         return write_null(out, field);
     }
@@ -328,7 +329,7 @@ static inline int write_field(Output *out, const Field *field, PyObject *value) 
         return write_array(out, field, value);
     }
     if (field->kind != KIND_STRUCT) {
-        return write_primitive(out, field, value);
+        return write_sized(out, field, value);
     }
     if (field->nullable) {
         uint8_t marker = 1;
@@ -337,6 +338,14 @@ static inline int write_field(Output *out, const Field *field, PyObject *value) 
         }
     }
     return write_struct(out, field->plan, value);
+}
+
+/* Any field. */
+static int write_field(Output *out, const Field *field, PyObject *value) {
+    if (field->is_array || field->kind >= KIND_STRING) {
+        return write_variable(out, field, value);
+    }
+    return write_fixed_items(out, field->kind, &value, 1);
 }
 
 static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object);
@@ -446,6 +455,15 @@ static int write_tags(Output *out, const Plan *plan, PyObject *object) {
         return -1;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(unknown);
+    if (count == 0 && plan->tagged_count == 0) {
+        uint8_t *p = reserve(out, 1);
+        if (p == NULL) {
+            return -1;
+        }
+        *p = 0;
+        out->size++;
+        return 0;
+    }
     for (Py_ssize_t i = 0; i < plan->tagged_count; i++) {
         if (plan->tagged[i].live) {
             int same = is_default(plan, plan->tagged[i].default_index, object);
@@ -485,8 +503,18 @@ int write_struct(Output *out, const Plan *plan, PyObject *object) {
     const Field *end = plan->fields + plan->field_count;
     for (const Field *field = plan->fields; field < end; field++) {
         PyObject *value = *slot_of(object, field->offset);
-        if (value == NULL || write_field(out, field, value) < 0) {
+        if (value == NULL || (field->run_size && reserve(out, field->run_size) == NULL)) {
             return -1;
+        }
+        if (field->is_array || field->kind >= KIND_STRING) {
+            if (write_variable(out, field, value) < 0) {
+                return -1;
+            }
+        } else {
+            if (put_fixed(out->data + out->size, field->kind, value) < 0) {
+                return -1;
+            }
+            out->size += fixed_size(field->kind);
         }
     }
     return plan->flexible ? write_tags(out, plan, object) : 0;
