@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
+from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
 from kwire.capture.columnar.decode_plan import message_plan
-from kwire.capture.columnar.vectorized_decoder import BODIES_MIN, PADDING_SIZE, VectorizedDecoder
+from kwire.capture.columnar.vectorized_decoder import VectorizedDecoder
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.message_rows import OK

@@ -21,10 +21,10 @@ from kwire import registry
 from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingRows, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
+from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
-from kwire.capture.columnar.vectorized_decoder import PADDING_SIZE
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
 from kwire.capture.index.segments import read_segments
 from kwire.capture.index.sparse import read_sparse

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from kwire import registry
+from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
 from kwire.capture.columnar.decode_plan import message_plan
-from kwire.capture.columnar.vectorized_decoder import BODIES_MIN, PADDING_SIZE, VectorizedDecoder
+from kwire.capture.columnar.vectorized_decoder import VectorizedDecoder
 from kwire.capture.kafka.message_fields import first_error_code
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.codec import decode
