@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple, cast
 
 import msgspec
@@ -43,7 +44,12 @@ def read_complete_batches(records: Records) -> Iterator[Batch]:
 
 def codec_label(batch: Batch) -> str:
     """The name of the batch's codec, or its number where Kafka has no name for it."""
-    number = batch.attributes & 0x07
+    return codec_name(batch.attributes & 0x07)
+
+
+@cache
+def codec_name(number: int) -> str:
+    """The name of the codec with this number, as `codec_label`."""
     return Codec(number).label if number in Codec._value2member_map_ else f"codec {number}"
 
 

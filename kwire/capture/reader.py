@@ -164,7 +164,7 @@ def read_flow_batches(
     names = selected_columns(level, columns)
     reduced_options = options_for_columns(options, names)
     if level not in TRAFFIC_LEVELS:
-        from kwire.capture.columnar.reader import columnar_batches
+        from kwire.capture.columnar.batches import columnar_batches
         from kwire.capture.index.series import SeriesIndex
 
         whole = indexes[0] if len(indexes) == 1 else SeriesIndex(indexes, flows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kwire.capture.index.arrays import find_groups
 from kwire.capture.rows.record_batches import make_record_batch
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX
 
@@ -22,11 +23,15 @@ NO_TIME_LIMIT = 2**63 - 1
 
 
 class RowBatch(NamedTuple):
-    """Rows, with the time and the stream offset of each."""
+    """Rows, with the time and the stream offset of each.
+
+    outcome: the number of the outcome of each row, in the order of completion; None if each row is an outcome.
+    """
 
     batch: pa.RecordBatch
     ts: Ints
     offset: Ints
+    outcome: Ints | None = None
 
 
 def row_batch(rows: list[Row], columns: Sequence[str], first: int = 0) -> RowBatch:
@@ -63,7 +68,7 @@ class PendingRows:
 
 
 class BatchSorter:
-    """Sorts rows by time, within a window of rows."""
+    """Sorts rows by time, within a window of outcomes; the rows of an outcome stay together, in their order."""
 
     def __init__(self) -> None:
         self._buffered: list[RowBatch] = []
@@ -71,25 +76,31 @@ class BatchSorter:
     def add_batches(
         self, batches: list[RowBatch], *, until: int = NO_TIME_LIMIT, window: int = ORDER_WINDOW
     ) -> Iterator[pa.RecordBatch]:
-        """Add rows; return those up to a time, except the last `window` of them."""
+        """Add rows; return those up to a time, except those of the last `window` outcomes."""
         batches = [batch for batch in (*self._buffered, *batches) if len(batch.ts)]
         self._buffered = []
         if not batches:
             return
-        arrow_batches, times, offsets = zip(*batches, strict=True)
+        arrow_batches, times, offsets, outcomes = zip(*batches, strict=True)
         ts = np.concatenate(times)
         offset = np.concatenate(offsets)
-        order = np.lexsort((offset, ts))
+        outcome = None if outcomes[0] is None else np.concatenate(outcomes)
+        order = np.lexsort((offset, ts) if outcome is None else (outcome, offset, ts))
         table = pa.Table.from_batches(arrow_batches)
         if not bool((order[1:] > order[:-1]).all()):
             table = table.take(pa.array(order))
         due = int(np.searchsorted(ts[order], until, "right"))
-        count = max(due - window, 0)
+        starts = np.arange(due, dtype=np.int64) if outcome is None else find_groups(outcome[order[:due]])
+        kept = min(window, len(starts))
+        count = int(starts[-kept]) if kept else due
         while count < due and table.slice(count).nbytes > SIZE_MAX:
             # Fewer rows are buffered if they are large.
-            count += (due - count + 1) // 2
+            kept //= 2
+            count = int(starts[-kept]) if kept else due
         rest = table.slice(count).combine_chunks().to_batches()
-        self._buffered = [RowBatch(part, ts[order[count:]], offset[order[count:]]) for part in rest]
+        ordered = order[count:]
+        kept_outcomes = None if outcome is None else outcome[ordered]
+        self._buffered = [RowBatch(part, ts[ordered], offset[ordered], kept_outcomes) for part in rest]
         yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
 
 

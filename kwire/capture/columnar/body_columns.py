@@ -81,7 +81,7 @@ class BodyColumns:
 
     def _read_requests(self, rows: Ints, api_key: int, version: int) -> None:
         request = self._exchanges.request
-        name = _message_name(api_key, "Request")
+        name = message_name(api_key, "Request")
         decoded = self._decode_bodies(rows, request.frame, request.body[rows], name, version)
         if decoded is None:
             return
@@ -92,8 +92,8 @@ class BodyColumns:
 
     def _read_responses(self, rows: Ints, api_key: int, version: int) -> None:
         frame = self._exchanges.response.frame
-        name = _message_name(api_key, "Response")
-        skip = np.full(len(rows), 4 + _has_tags(api_key, version), dtype=np.int64)
+        name = message_name(api_key, "Response")
+        skip = np.full(len(rows), 4 + has_tags(api_key, version), dtype=np.int64)
         decoded = self._decode_bodies(rows, frame, skip, name, version)
         if decoded is None:
             return
@@ -129,7 +129,7 @@ class BodyColumns:
             return None
         flat = np.frombuffer(self._span.data, dtype=np.uint8)
         if name.endswith("Response"):
-            is_in_span &= ~_has_unexpected_header(flat, np.where(is_in_span, at, 0), skip, name)
+            is_in_span &= ~has_unexpected_header(flat, np.where(is_in_span, at, 0), skip, name)
         self.is_good[rows[~is_in_span]] = False
         rows = rows[is_in_span]
         decoder = VectorizedDecoder(self._span.data, (at + skip)[is_in_span], end[is_in_span], plan)
@@ -153,14 +153,14 @@ class BodyColumns:
             return pa.array(self._topics[int(name == "n_partitions")][rows].astype(np.int32), type=kind)
         if name in {"group_id", "member_id"}:
             at, size = self._texts[name]
-            return _string_array(self._span.data, at[rows], size[rows])
+            return string_array(self._span.data, at[rows], size[rows])
         if name == "status":
             return pa.repeat(pa.scalar(OK, type=kind), len(rows))
         offsets = pa.array(np.zeros(len(rows) + 1, dtype=np.int32))
         return pa.ListArray.from_arrays(offsets, pa.array([], type=kind.value_type)).cast(kind)
 
 
-def _has_unexpected_header(flat: Bytes, at: Ints, skip: Ints, name: str) -> Bools:
+def has_unexpected_header(flat: Bytes, at: Ints, skip: Ints, name: str) -> Bools:
     """Whether a response's header has tags, or its body has another version than the request."""
     is_unexpected = (skip == 5) & (flat[at + 4] != 0)
     if name == "ApiVersionsResponse":
@@ -187,18 +187,19 @@ def _check_records(data: bytes, decoder: VectorizedDecoder) -> None:
 def _check_batches(data: bytes, begin: Ints, end: Ints) -> tuple[Ints, Bools]:
     """The end of each batch, and whether it is complete, of magic 2, and has the right checksum."""
     headers = gather_bytes(data, np.minimum(begin, len(data) - PADDING_SIZE), HEADER_SIZE)
-    stop = begin + PREFIX_SIZE + _read_numbers(headers, 8, ">i4")
-    base = _read_numbers(headers, 0, ">i8")
-    delta = _read_numbers(headers, 23, ">i4")
-    count = _read_numbers(headers, 57, ">i4")
+    stop = begin + PREFIX_SIZE + read_numbers(headers, 8, ">i4")
+    base = read_numbers(headers, 0, ">i8")
+    delta = read_numbers(headers, 23, ">i4")
+    count = read_numbers(headers, 57, ">i4")
     is_valid = (headers[:, 16] == 2) & (stop - begin >= HEADER_SIZE) & (stop <= end)
     is_valid &= (delta >= 0) & (count >= 0) & (base <= _INT64_MAX - delta)
     checksums = _batch_checksums(data, begin[is_valid], stop[is_valid])
-    is_valid[is_valid] = checksums == _read_numbers(headers, 17, ">u4")[is_valid]
+    is_valid[is_valid] = checksums == read_numbers(headers, 17, ">u4")[is_valid]
     return stop, is_valid
 
 
-def _read_numbers(headers: Bytes, at: int, kind: str) -> Ints:
+def read_numbers(headers: Bytes, at: int, kind: str) -> Ints:
+    """The number at an offset of each header. Args: kind: its type, as `>i4`."""
     width = int(kind[-1])
     return headers[:, at : at + width].copy().view(kind)[:, 0].astype(np.int64)
 
@@ -213,7 +214,7 @@ def _batch_checksums(data: bytes, begin: Ints, stop: Ints) -> Ints:
     return np.array(checksums, dtype=np.int64)
 
 
-def _string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
+def string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
     """A column of strings from their offsets and sizes; null for null and empty strings."""
     count = np.maximum(size, 0)
     ends = np.cumsum(count)
@@ -228,11 +229,12 @@ def _string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
 
 
 @cache
-def _message_name(api_key: int, kind: str) -> str:
+def message_name(api_key: int, kind: str) -> str:
+    """The name of the request or response of an API."""
     return f"{registry.api_name(api_key)}{kind}"
 
 
 @cache
-def _has_tags(api_key: int, version: int) -> bool:
+def has_tags(api_key: int, version: int) -> bool:
     """Whether the response's header ends with tags; that of ApiVersions never does."""
     return registry.header_versions(api_key, version)[1] > 0

@@ -54,8 +54,8 @@ class BodyWalker(Generic[C]):
     def _take_text(self, step: FieldStep, rows: Ints, size: Ints, characters: Bytes, context: C | None) -> None:
         """Take a text that begins at the current positions. Args: characters: by body, padded with zeros."""
 
-    def _take_sized(self, step: FieldStep, rows: Ints, count: Ints, context: C) -> None:
-        """Take bytes, records or an array, which begin at the current positions."""
+    def _take_sized(self, step: FieldStep, rows: Ints, size: Ints, context: C) -> None:
+        """Take bytes, records or an array, which begin at the current positions. Args: size: -1 for null."""
 
     # Structs
 
@@ -86,8 +86,8 @@ class BodyWalker(Generic[C]):
         """Read a field with a length of 32 bits, or a varint: bytes, records, arrays."""
         kind = step.kind
         rows, size = self._read_length(step, rows, 4)
+        self._take_sized(step, rows, size, context)
         count = np.maximum(size, 0)
-        self._take_sized(step, rows, count, context)
         if kind in {"bytes", "records", "numbers"}:
             self._at[rows] += count * (step.size or 1)
             return rows

@@ -5,6 +5,7 @@ The plan selects the same fields as `kwire.capture.kafka.message_fields` does in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -36,14 +37,16 @@ class FieldStep(NamedTuple):
 class StructPlan(NamedTuple):
     """The fields of a struct in their order, and its tagged fields by number.
 
-    is_topic: it names a topic. has_errors: structs in it have error codes, in addition to its own fields.
+    is_topic: it names a topic. has_errors: structs in it have error codes, in addition to its own fields. table: where
+    its values are collected, for `table_plan`.
     """
 
     steps: tuple[FieldStep, ...]
     tagged: dict[int, FieldStep]
     is_flexible: bool
-    is_topic: bool
-    has_errors: bool
+    is_topic: bool = False
+    has_errors: bool = False
+    table: str = ""
 
 
 class MessagePlan(NamedTuple):
@@ -69,35 +72,50 @@ def _plan_struct(
     codec: Codec, struct_name: str, fields: tuple[FieldSpec, ...], version: int, flexible: bool, *, depth: int
 ) -> StructPlan:
     shape = field_shape(codec.structs[struct_name] if struct_name else codec.message)
+
+    def plan_field(field: FieldSpec) -> FieldStep:
+        use = _field_use(field, shape, depth)
+        if field.struct is None:
+            return make_step(field, version, flexible, use)
+        if use == "partitions" and field_shape(codec.structs[field.struct.name]).number is None:
+            # Only a struct with a partition number is a partition.
+            use = ""
+        # Fields that a request removes from its session are not counted.
+        below = -1 if depth < 0 or field.snake_name in SKIPPED_FIELDS else depth + 1
+        inner = _plan_struct(codec, field.struct.name, field.fields, version, flexible, depth=below)
+        return make_step(field, version, flexible, use, inner)
+
+    steps, tagged = plan_fields(fields, version, plan_field)
+    return StructPlan(steps, tagged, flexible, depth > 0 and shape.is_topic, bool(shape.error_children))
+
+
+def plan_fields(
+    fields: Iterable[FieldSpec], version: int, plan_field: Callable[[FieldSpec], FieldStep]
+) -> tuple[tuple[FieldStep, ...], dict[int, FieldStep]]:
+    """The steps of the fields that a version has, with adjacent skipped ones as one step; and of its tagged fields."""
     steps: list[FieldStep] = []
     tagged: dict[int, FieldStep] = {}
     for field in fields:
         if version not in field.versions and not field.is_tagged(version):
             continue
-        use = _field_use(field, shape, depth)
-        if use == "partitions" and field.struct is not None:
-            # Only a struct with a partition number is a partition.
-            use = use if field_shape(codec.structs[field.struct.name]).number is not None else ""
-        step = _plan_field(codec, field, version, flexible, depth=depth, use=use)
+        step = plan_field(field)
         if field.is_tagged(version) and field.tag is not None:
             tagged[field.tag] = step
         elif step.kind == "skip" and steps and steps[-1].kind == "skip":
             steps[-1] = steps[-1]._replace(size=steps[-1].size + step.size)
         else:
             steps.append(step)
-    return StructPlan(tuple(steps), tagged, flexible, depth > 0 and shape.is_topic, bool(shape.error_children))
+    return tuple(steps), tagged
 
 
-def _plan_field(codec: Codec, field: FieldSpec, version: int, flexible: bool, *, depth: int, use: str) -> FieldStep:
+def make_step(field: FieldSpec, version: int, flexible: bool, use: str, inner: StructPlan | None = None) -> FieldStep:
+    """The step that reads a field. Args: flexible: whether the message is. inner: the plan of the field's struct."""
     nullable, is_field_flexible = version in field.nullable_versions, field.is_flexible(version, flexible)
     element = field.element_type
-    if field.struct:
-        # Fields that a request removes from its session are not counted.
-        below = -1 if depth < 0 or field.snake_name in SKIPPED_FIELDS else depth + 1
+    if inner is not None:
         if field.is_tagged(version) and nullable and not field.is_array:
             # A nullable tagged struct has another null marker than other nullable structs.
             return FieldStep("other")
-        inner = _plan_struct(codec, field.struct.name, field.fields, version, flexible, depth=below)
         return FieldStep("structs" if field.is_array else "struct", 0, use, nullable, is_field_flexible, inner)
     if field.is_array:
         if element in FIXED_SIZES and element != "bool":

@@ -67,9 +67,13 @@ class HeaderColumns:
             is_unknown = (key < 0) | (key >= len(names))
             return names.take(pa.array(np.where(is_unknown, 0, key), mask=is_unknown))
         if name == "file":
-            file_number = np.searchsorted(self._starts, exchanges.request.frame.ts, "right") - 1
-            return self._files.take(pa.array(np.maximum(file_number, 0)))
+            return self.file_column(exchanges.request.frame.ts)
         return pa.repeat(pa.scalar({"stream_epoch": 0, "tls": False}[name], type=kind), len(exchanges))
+
+    def file_column(self, ts: Ints) -> pa.Array:
+        """The column `file` of rows that begin at these times, in nanoseconds."""
+        file_number = np.searchsorted(self._starts, ts, "right") - 1
+        return self._files.take(pa.array(np.maximum(file_number, 0)))
 
     def _convert_packets(self, name: str, values: Ints) -> Ints:
         return self._index.file_packet_numbers(values) if name in {"req_packet", "resp_packet"} else values

@@ -36,8 +36,6 @@ from kwire.capture.model import CaptureIssue, Segment
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import make_row_builder, order_rows, outcomes_from_segments
 from kwire.capture.rows.columns import arrow_schema
-from kwire.capture.rows.levels import options_for_level
-from kwire.capture.rows.record_batches import to_record_batches
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 from kwire.registry import DEFAULT_EDITION
@@ -124,9 +122,12 @@ class ColumnarReader:
     def _merge_key(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
         """The sort key of an outcome. At the end, connections are closed in the order in which they began."""
         number, outcome = numbered
-        if number < _LAST or isinstance(outcome, CaptureIssue | FlowSummary | PacketSummary):
+        if isinstance(outcome, CaptureIssue | FlowSummary | PacketSummary):
             return number, _LAST
-        return number, self._index.flow_numbers[outcome.flow.ends]
+        return self._exchange_key(number, self._index.flow_numbers[outcome.flow.ends])
+
+    def _exchange_key(self, completed_by: int, flow: int) -> tuple[int, int]:
+        return completed_by, _LAST if completed_by < _LAST else flow
 
     def _numbered_outcomes(self, level: str, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
         """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
@@ -327,26 +328,3 @@ class _NumberedSegments:
         """Each outcome with the number of the packet at which it was found."""
         for outcome in outcomes:
             yield self._number, outcome
-
-
-def columnar_batches(
-    index: Index,
-    flows: Collection[FlowKey] | None,
-    level: str,
-    options: Options,
-    columns: Sequence[str],
-    *,
-    issues: bool,
-) -> Iterator[pa.RecordBatch]:
-    """The rows of chosen flows of one capture, with these columns."""
-    reader = ColumnarReader(index, flows, options_for_level(options, level))
-    try:
-        # A session may continue in a flow that is not clean, and such a flow may name topics.
-        is_followed = not session_columns.COLUMNS.isdisjoint(columns) and options.sessions
-        by_rows = options.exchange_filter is not None and options.exchange_filter.row_filter is not None
-        if level == "messages" and not by_rows and not (is_followed and reader.streamed_flows):
-            yield from reader.message_batches(columns, issues=issues)
-        else:
-            yield from to_record_batches(reader.rows(level, issues=issues), level, columns)
-    finally:
-        reader.close()

@@ -86,7 +86,8 @@ class VectorizedDecoder(BodyWalker[_Context]):
             elif context is not None and context.topic is not None:
                 context.topic.name[rows] = np.where(size > 0, name_hash, 0)
 
-    def _take_sized(self, step: FieldStep, rows: Ints, count: Ints, context: _Context) -> None:
+    def _take_sized(self, step: FieldStep, rows: Ints, size: Ints, context: _Context) -> None:
+        count = np.maximum(size, 0)
         if step.kind == "records":
             self.records.append((rows, self._at[rows], count))
         if context.topic is not None and step.use in {"numbers", "partitions"}:

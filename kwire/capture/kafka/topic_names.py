@@ -38,10 +38,13 @@ class TopicNames:
                 topic_id = uuids.to_text(topic.topic_id)
                 known = self._names.get(topic_id)
                 if known != topic.name and (known is not None or len(self._names) < NAMES_MAX):
-                    self._names[topic_id] = topic.name
-                    self.version += 1
-                    self.has_late_names = self.has_late_names or topic_id in self._unnamed_ids
+                    self._store_name(topic_id, topic.name)
         return topics
+
+    def _store_name(self, topic_id: str, name: str) -> None:
+        self._names[topic_id] = name
+        self.version += 1
+        self.has_late_names = self.has_late_names or topic_id in self._unnamed_ids
 
     def names_by_id(self) -> dict[str, str]:
         """All names by id (base64url text), in the form of `Options.topics`."""

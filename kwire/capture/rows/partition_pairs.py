@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     import msgspec
 
     from kwire.capture.kafka.exchange import Exchange
-    from kwire.capture.kafka.message_decoder import Message
     from kwire.capture.kafka.message_fields import MessageTopic
     from kwire.capture.kafka.topic_names import TopicNames
 
     # A topic by id or name, and a partition index.
     _PartitionKey = tuple[bytes | str | None, int]
+    _Structs = dict[_PartitionKey, tuple[MessageTopic, msgspec.Struct | None]]
 
 
 class PartitionPair(NamedTuple):
@@ -64,19 +64,33 @@ class PartitionPairer:
             row["correlation_id"] = None if response is None else response.correlation_id
         return row
 
+    def partition_columns(self, topic: MessageTopic, number: int) -> Row:
+        """The columns that identify a partition."""
+        name, topic_id = self._names.name_and_id(topic)
+        return {"topic": name, "topic_id": topic_id, "partition": number}
+
     def pair_partitions(self, exchange: Exchange) -> Iterator[PartitionPair]:
         """The partitions of both sides, joined; those of the response first, in its order."""
-        requested = _structs_by_partition(exchange.request)
-        for key, (topic, struct) in _structs_by_partition(exchange.response).items():
-            request_struct = requested.pop(key, (topic, None))[1]
-            yield PartitionPair(*self._names.name_and_id(topic), key[1], request_struct, struct)
-        for key, (topic, struct) in requested.items():
-            yield PartitionPair(*self._names.name_and_id(topic), key[1], struct, None)
+        bodies = (None if side is None else side.body for side in (exchange.request, exchange.response))
+        for topic, number, requested, responded in pair_structs(*bodies):
+            yield PartitionPair(*self._names.name_and_id(topic), number, requested, responded)
 
 
-def partition_records(message: Message | None, struct: msgspec.Struct | None) -> Records:
-    """The record batches of this partition in the message."""
-    fields = None if message is None else RECORDS_FIELDS.get(message.name)
+def pair_structs(
+    request: msgspec.Struct | None, response: msgspec.Struct | None
+) -> Iterator[tuple[MessageTopic, int, msgspec.Struct | None, msgspec.Struct | None]]:
+    """The partitions of two bodies, joined, those of the response first: topic, number, and the struct of each side."""
+    requested = _structs_by_partition(request)
+    for key, (topic, struct) in _structs_by_partition(response).items():
+        request_struct = requested.pop(key, (topic, None))[1]
+        yield topic, key[1], request_struct, struct
+    for key, (topic, struct) in requested.items():
+        yield topic, key[1], struct, None
+
+
+def partition_records(message_name: str | None, struct: msgspec.Struct | None) -> Records:
+    """The record batches of this partition in a message of this name."""
+    fields = None if message_name is None else RECORDS_FIELDS.get(message_name)
     return getattr(struct, fields.records[0], None) if fields is not None else None
 
 
@@ -90,11 +104,13 @@ def none_if_not_int64(value: int) -> int | None:
     return value if -(2**63) <= value < 2**63 else None
 
 
-def _structs_by_partition(message: Message | None) -> dict[_PartitionKey, tuple[MessageTopic, msgspec.Struct | None]]:
-    if message is None or message.body is None:
+def _structs_by_partition(
+    body: msgspec.Struct | None,
+) -> dict[_PartitionKey, tuple[MessageTopic, msgspec.Struct | None]]:
+    if body is None:
         return {}
     return {
         (topic.topic_id or topic.name, partition.number): (topic, partition.struct)
-        for topic in message_topics(message.body)
+        for topic in message_topics(body)
         for partition in topic.partitions
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.rows.dead_letter_headers import DEAD_LETTER_COLUMNS, dead_letter_columns
-from kwire.capture.rows.partition_pairs import none_if_negative, none_if_not_int64, partition_records
+from kwire.capture.rows.partition_pairs import none_if_negative, none_if_not_int64, pair_structs, partition_records
 from kwire.error_codes import name_of
 from kwire.errors import WireError
 from kwire.payload import Records, codec_label, read_complete_batches
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from kwire.capture.kafka.exchange import Exchange
+    from kwire.capture.kafka.message_fields import MessageTopic
     from kwire.capture.model import Row
     from kwire.capture.rows.partition_pairs import PartitionPairer
     from kwire.records import Batch, Record
@@ -29,7 +30,34 @@ _RECORD_COLUMNS = (
     *("offset", "timestamp", "timestamp_type", "codec", "is_control", "producer_id"),
     *("key_size", "value_size", "headers", *DEAD_LETTER_COLUMNS, "key", "value"),
 )
+ERROR_FIELDS = ("error_code", "partition_error_code", "acknowledge_error_code")
+"""The fields of a partition that may hold its error code, by priority."""
 _DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
+
+
+class PartitionValues(NamedTuple):
+    """What a row of `partitions` is made of. responded: the partition in the response."""
+
+    topic: MessageTopic
+    number: int
+    error_code: int | None
+    records: Records
+    responded: msgspec.Struct | None
+
+
+def partition_values(
+    request: tuple[str, msgspec.Struct | None], response: tuple[str, msgspec.Struct | None]
+) -> Iterator[PartitionValues]:
+    """Each partition with an error code in the response, and those of a request without a response.
+
+    Args: request, response: the name and the body of each.
+    """
+    for topic, number, requested, responded in pair_structs(request[1], response[1]):
+        code = first_error_code(responded)
+        if (responded is None and requested is None) or (code is None and response[1] is not None):
+            continue
+        records = partition_records(request[0], requested) or partition_records(response[0], responded)
+        yield PartitionValues(topic, number, code, records, responded)
 
 
 def partition_rows(pairer: PartitionPairer, exchange: Exchange) -> Iterator[Row]:
@@ -37,20 +65,18 @@ def partition_rows(pairer: PartitionPairer, exchange: Exchange) -> Iterator[Row]
     message_columns = pairer.message_columns(exchange)
     request, response = exchange.request, exchange.response
     side = request if request is not None else response
-    for pair in pairer.pair_partitions(exchange):
-        struct = pair.responded if pair.responded is not None else pair.requested
-        code = _first_error_code(pair.responded)
-        if struct is None or (code is None and response is not None and response.body is not None):
-            continue
-        records = partition_records(request, pair.requested) or partition_records(response, pair.responded)
+    for values in partition_values(
+        *(("", None) if part is None else (part.name, part.body) for part in (request, response))
+    ):
+        code = values.error_code
         yield {
             **message_columns,
             "ts": side.frame.ts if side is not None else None,
-            **pair.columns(),
+            **pairer.partition_columns(values.topic, values.number),
             "error_code": code,
             "error_name": None if code is None else name_of(code),
-            **_batch_columns(records),
-            **_response_columns(pair.responded),
+            **batch_values(values.records)._asdict(),
+            **response_columns(values.responded),
         }
 
 
@@ -65,7 +91,7 @@ def record_rows(pairer: PartitionPairer, exchange: Exchange, *, payload: bool) -
         for pair in pairer.pair_partitions(exchange):
             # A producer counts offsets from 0; only the response has the offset in the log.
             start = _produced_base_offset(pair.responded) if is_produce else 0
-            records = partition_records(side, pair.requested if is_produce else pair.responded)
+            records = partition_records(side.name, pair.requested if is_produce else pair.responded)
             for row in _rows_of_records(records, start, counts_from_zero=is_produce, payload=payload):
                 yield {**common_columns, **pair.columns(), **row}
 
@@ -102,35 +128,55 @@ def _record_columns(batch: Batch, record: Record, start: int | None, *, payload:
     }
 
 
-def _first_error_code(struct: msgspec.Struct | None) -> int | None:
-    codes = [getattr(struct, field, None) for field in ("error_code", "partition_error_code", "acknowledge_error_code")]
+def first_error_code(struct: msgspec.Struct | None) -> int | None:
+    """The error code of a partition: the first that is not 0; None if it has no field for one."""
+    codes = [getattr(struct, field, None) for field in ERROR_FIELDS]
     present_codes = [code for code in codes if code is not None]
     return next((code for code in present_codes if code), 0) if present_codes else None
 
 
-def _batch_columns(records: Records) -> Row:
-    """Columns from the batch headers. Damage ends the count, and is an issue of the row of the message."""
-    out: Row = dict.fromkeys(("base_offset", "producer_id", "epoch", "sequence", "records", "batch_bytes", "codec"))
+class BatchValues(NamedTuple):
+    """The columns of the record batches of a partition. The ids, epoch and sequence are those of the first batch."""
+
+    base_offset: int | None = None
+    producer_id: int | None = None
+    epoch: int | None = None
+    sequence: int | None = None
+    records: int | None = None
+    batch_bytes: int | None = None
+    codec: str | None = None
+
+
+_NO_BATCHES = BatchValues()
+
+
+def batch_values(records: Records) -> BatchValues:
+    """The columns from the batch headers. Damage ends the count, and is an issue of the row of the message."""
     if records is None:
-        return out
+        return _NO_BATCHES
+    first: Batch | None = None
     codecs = dict[str, None]()
     count = 0
     for batch in _readable_batches(records):
-        if not codecs:
-            out.update(
-                base_offset=batch.base_offset,
-                producer_id=none_if_negative(batch.producer_id),
-                epoch=none_if_negative(batch.producer_epoch),
-                # Some clients count from 0 even if idempotence is off.
-                sequence=none_if_negative(batch.base_sequence) if batch.producer_id >= 0 else None,
-            )
+        first = first or batch
         codecs[codec_label(batch)] = None
         count += batch.count
-    out.update(records=count, batch_bytes=len(records), codec=",".join(codecs) or None)
-    return out
+    if first is None:
+        return BatchValues(records=count, batch_bytes=len(records))
+    return BatchValues(
+        first.base_offset,
+        none_if_negative(first.producer_id),
+        none_if_negative(first.producer_epoch),
+        # Some clients count from 0 even if idempotence is off.
+        none_if_negative(first.base_sequence) if first.producer_id >= 0 else None,
+        count,
+        len(records),
+        ",".join(codecs),
+    )
 
 
-def _response_columns(responded: msgspec.Struct | None) -> Row:
+def response_columns(responded: msgspec.Struct | None) -> Row:
+    """Columns that only the partition of a response has; they replace those of the batch headers."""
     out: Row = {
         "high_watermark": none_if_negative(getattr(responded, "high_watermark", None)),
         "log_start": none_if_negative(getattr(responded, "log_start_offset", None)),

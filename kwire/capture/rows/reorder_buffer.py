@@ -54,7 +54,7 @@ class ReorderBuffer(Generic[T]):
         if items or self._counts_all:
             self._count += 1
         if items:
-            heappush(heap, (_sort_key(outcome), self._count, items, size))
+            heappush(heap, (sort_key(outcome), self._count, items, size))
             self._size += size
         is_due = len(heap) > ORDER_WINDOW or (self._counts_all and heap and heap[0][1] <= self._count - ORDER_WINDOW)
         due = self._pop_first() if is_due else ()
@@ -90,7 +90,7 @@ def row_size(row: Row) -> int:
     return sum(len(value) for name in _LARGE if isinstance(value := row.get(name), str | bytes))
 
 
-def _sort_key(outcome: Outcome | PrebuiltRow) -> tuple[int, int]:
+def sort_key(outcome: Outcome | PrebuiltRow) -> tuple[int, int]:
     """The time and stream offset of an outcome: requests of one packet have the same time."""
     if isinstance(outcome, PrebuiltRow):
         return outcome.ts, outcome.offset

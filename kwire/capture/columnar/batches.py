@@ -1,0 +1,51 @@
+"""The entry point of the columnar reader: the rows of any level as record batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.capture.columnar import session_columns
+from kwire.capture.columnar.levels.level_reader import LEVELS, LevelReader
+from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.rows.levels import options_for_level
+from kwire.capture.rows.record_batches import to_record_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.options import Options
+
+
+def columnar_batches(
+    index: Index,
+    flows: Collection[FlowKey] | None,
+    level: str,
+    options: Options,
+    columns: Sequence[str],
+    *,
+    issues: bool,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of chosen flows of one capture, with these columns."""
+    level_options = options_for_level(options, level)
+    # Where the user chose the messages to decode, the others count as not decoded.
+    is_columnar = level in LEVELS and options.decoded_messages is None
+    reader = (
+        LevelReader(index, flows, level_options, level, columns)
+        if is_columnar
+        else ColumnarReader(index, flows, level_options)
+    )
+    try:
+        # A session may continue in a flow that is not clean, and such a flow may name topics.
+        is_followed = not session_columns.COLUMNS.isdisjoint(columns) and options.sessions
+        by_rows = options.exchange_filter is not None and options.exchange_filter.row_filter is not None
+        if isinstance(reader, LevelReader):
+            yield from reader.level_batches()
+        elif level == "messages" and not by_rows and not (is_followed and reader.streamed_flows):
+            yield from reader.message_batches(columns, issues=issues)
+        else:
+            yield from to_record_batches(reader.rows(level, issues=issues), level, columns)
+    finally:
+        reader.close()

@@ -1,0 +1,88 @@
+"""Decode the bodies of exchanges one by one, where they cannot be decoded together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kwire.capture.columnar.body_columns import has_tags, message_name
+from kwire.primitives import FAILURES
+from kwire.registry import codec_of_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import msgspec
+
+    from kwire.capture.columnar.body_columns import SpanData
+    from kwire.capture.columnar.body_reader import BodyReader
+    from kwire.capture.columnar.exchange_builder import ExchangeBuilder
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.flows.frame_scan import FrameColumns
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.kafka.message_decoder import Message
+
+# The correlation id, and the number of tags.
+_FLEXIBLE_HEADER_SIZE = 5
+NamedBody = tuple[str, "msgspec.Struct | None"]
+"""The name of a message, and its body if it could be decoded."""
+
+
+class BodySource:
+    """Decodes the bodies of exchanges with usual headers."""
+
+    def __init__(self, reader: BodyReader, span: SpanData, builder: ExchangeBuilder) -> None:
+        """`reader` reads frames that are not in the span; `builder` decodes bodies that are unusual."""
+        self._reader = reader
+        self._span = span
+        self._builder = builder
+
+    def bodies(
+        self, exchanges: ExchangeColumns, rows: Ints, needs_request: Callable[[int], bool]
+    ) -> Iterator[tuple[int, NamedBody, NamedBody]]:
+        """The number, the request and the response of each of these exchanges.
+
+        Args: needs_request: whether an API's request is decoded, too, where there is a valid response.
+        """
+        chosen = exchanges.select(rows)
+        request, response = chosen.request, chosen.response
+        frames = zip(_ranges(request.frame), request.body.tolist(), _ranges(response.frame), strict=True)
+        headers = zip(request.api_key.tolist(), request.api_version.tolist(), strict=True)
+        for number, (key, version), (asked, skip, answered) in zip(rows.tolist(), headers, frames, strict=True):
+            names = message_name(key, "Request"), message_name(key, "Response")
+            has_response = answered[2] >= 0
+            is_asked = needs_request(key) or not has_response
+            bodies = (
+                self._decode(names[0], version, asked, skip) if is_asked else None,
+                self._decode(names[1], version, answered, 4 + has_tags(key, version)) if has_response else None,
+            )
+            if (bodies[0] is None and is_asked) or (bodies[1] is None and has_response):
+                ((_, exchange),) = self._builder.build_exchanges(exchanges.select(np.array([number])))
+                bodies = _body(exchange.request), _body(exchange.response)
+            yield number, (names[0], bodies[0]), (names[1], bodies[1])
+
+    def _decode(self, name: str, version: int, frame: tuple[int, int, int], skip: int) -> msgspec.Struct | None:
+        """The body behind this many bytes of a frame; None if it is not valid, or the header has tags."""
+        at, _, size = frame
+        begin = at - self._span.base
+        if at >= 0 and begin >= 0 and begin + size <= len(self._span.data):
+            data = self._span.data[begin : begin + size]
+        else:
+            data = self._reader.read_frame(*frame)
+        read = codec_of_name(name).readers.get(version)
+        if read is None or (skip == _FLEXIBLE_HEADER_SIZE and name.endswith("Response") and data[4]):
+            return None
+        try:
+            body, end = read(data, skip)
+        except FAILURES:
+            return None
+        return body if end <= len(data) else None
+
+
+def _body(message: Message | None) -> msgspec.Struct | None:
+    return None if message is None else message.body
+
+
+def _ranges(frames: FrameColumns) -> Iterator[tuple[int, int, int]]:
+    return zip(frames.at.tolist(), frames.fragment_count.tolist(), frames.size.tolist(), strict=True)

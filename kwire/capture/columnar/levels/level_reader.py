@@ -1,0 +1,236 @@
+"""Read the rows of a level below `messages`: clean flows by columns, other flows with the streaming pipeline.
+
+Rows need the topic names that were known when their exchange was complete. So the outcomes of the streaming pipeline,
+and the exchanges of clean flows that name topics, are taken in the order of completion.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kwire.capture.columnar.batch_merge import ROWS_MAX, BatchSorter, RowBatch
+from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
+from kwire.capture.columnar.levels.body_source import BodySource
+from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows, concatenate_level_rows
+from kwire.capture.columnar.levels.partition_columns import PartitionColumns
+from kwire.capture.columnar.levels.topic_history import TopicHistory
+from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.kafka.exchange import Outcome
+from kwire.capture.kafka.message_decoder import MessageDecoder
+from kwire.capture.kafka.topic_naming import learn_topic_names, topic_naming_messages
+from kwire.capture.pipeline import make_row_builder
+from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.record_batches import make_record_batch
+from kwire.capture.rows.reorder_buffer import sort_key
+from kwire.registry import API_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.model import Row
+    from kwire.capture.options import Options
+
+LEVELS = {"partitions": PartitionColumns}
+"""The levels that are built by columns."""
+
+
+class LevelReader(ColumnarReader):
+    """Reads the rows of one level of one capture; the caller closes it."""
+
+    def __init__(
+        self, index: Index, flows: Collection[FlowKey] | None, options: Options, level: str, columns: Sequence[str]
+    ) -> None:
+        """Args: flows: those to read; None for all. options: as `options_for_level` returns them."""
+        super().__init__(index, flows, options)
+        self._level = level
+        self._names = list(columns)
+        self._builder = LEVELS[level](columns)
+        self._topics = TopicHistory(options.topics)
+        self._rows_of_outcome = make_row_builder(level, self._file, options, self._topics)
+
+    def level_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in the order of their exchanges."""
+        sorter, streamed, count = BatchSorter(), _StreamedOutcomes(self._streamed_outcomes()), 0
+        for part, exchanges in self.read_parts():
+            keys = self._merge_keys(exchanges)
+            for batch in self._rows_before(streamed, keys[0], count):
+                yield from sorter.add_batches([batch])
+            self._topics.begin_part()
+            batches = list(self._rows_one_by_one(streamed, exchanges, keys, count))
+            batches += self._column_batches(part, exchanges, count)
+            yield from sorter.add_batches(batches)
+            count += len(exchanges)
+        self._topics.begin_part()
+        for batch in self._rows_before(streamed, None, count):
+            yield from sorter.add_batches([batch])
+        yield from sorter.add_batches([], window=0)
+
+    # Rows that are built one by one
+
+    def _streamed_outcomes(self) -> Iterator[tuple[tuple[int, int], Outcome]]:
+        for numbered in self._numbered_outcomes(self._level, issues=False):
+            yield self._merge_key(numbered), numbered[1]
+
+    def _merge_keys(self, exchanges: ExchangeColumns) -> list[tuple[int, int]]:
+        """The sort keys of exchanges among outcomes of the streaming pipeline."""
+        return list(map(self._exchange_key, exchanges.completed_by.tolist(), exchanges.flow.tolist()))
+
+    def _rows_before(self, streamed: _StreamedOutcomes, key: tuple[int, int] | None, number: int) -> Iterator[RowBatch]:
+        """The rows of the streaming pipeline up to a key; None for all."""
+        rows = _RowList(self._level, self._names, self._with_file_names)
+        for outcome in streamed.take(key):
+            rows.add(outcome, self._rows_of_outcome(outcome), number)
+            if len(rows) >= ROWS_MAX:
+                yield rows.take_batch()
+        yield rows.take_batch()
+
+    def _rows_one_by_one(
+        self, streamed: _StreamedOutcomes, exchanges: ExchangeColumns, keys: list[tuple[int, int]], first: int
+    ) -> Iterator[RowBatch]:
+        """The rows of the streaming pipeline among these exchanges, and of those whose headers are unusual.
+
+        Args: first: the number of the first exchange. The names in all messages that name topics are learned.
+        """
+        rows = _RowList(self._level, self._names, self._with_file_names)
+        needed = exchanges.request.body < 0
+        if "topic" in self._names:
+            decoder = MessageDecoder(self._options.edition, topic_naming_messages(self._options.edition))
+            needed |= np.isin(exchanges.request.api_key, decoder.api_keys())
+        numbers = np.nonzero(needed)[0].tolist()
+        built = self._exchange_builder.build_exchanges(exchanges.select(np.nonzero(needed)[0]))
+        for number, (_, exchange) in zip(numbers, built, strict=True):
+            self._add_streamed(rows, streamed, keys, keys[number], first)
+            self._topics.position = number
+            if exchanges.request.body[number] < 0:
+                rows.add(exchange, self._rows_of_outcome(exchange), first + number)
+            else:
+                learn_topic_names(exchange, self._topics, self._options.edition)
+            if len(rows) >= ROWS_MAX:
+                yield rows.take_batch()
+        self._add_streamed(rows, streamed, keys, keys[-1], first)
+        yield rows.take_batch()
+
+    def _add_streamed(
+        self,
+        rows: _RowList,
+        streamed: _StreamedOutcomes,
+        keys: list[tuple[int, int]],
+        until: tuple[int, int],
+        first: int,
+    ) -> None:
+        for key, outcome in streamed.take_with_keys(until):
+            self._topics.position = bisect_left(keys, key)
+            rows.add(outcome, self._rows_of_outcome(outcome), first + self._topics.position)
+
+    # Rows that are built by columns
+
+    def _column_batches(self, part: int, exchanges: ExchangeColumns, first: int) -> Iterator[RowBatch]:
+        is_chosen = self._matches_options(exchanges) & (exchanges.request.body >= 0)
+        keys = [key for key in API_KEYS if self._builder.has_rows(key)]
+        chosen = np.nonzero(is_chosen & np.isin(exchanges.request.api_key, keys))[0]
+        if not len(chosen):
+            return
+        span = self._read_span_data(part, exchanges.select(chosen))
+        parts = self._level_rows(exchanges, chosen, span)
+        if parts:
+            yield self._make_batch(concatenate_level_rows(parts), exchanges, first)
+
+    def _level_rows(self, exchanges: ExchangeColumns, chosen: Ints, span: SpanData) -> list[LevelRows]:
+        parts: list[LevelRows] = []
+        is_left = np.zeros(len(exchanges), dtype=np.bool_)
+        is_left[chosen] = True
+        for api_key, version, is_member in exchanges_by_version(exchanges):
+            rows = np.nonzero(is_member & is_left)[0]
+            if len(rows):
+                found, done = self._builder.read_group(BodyGroup(span, exchanges, rows, api_key, version))
+                parts += found
+                is_left[done] = False
+        left = np.nonzero(is_left)[0]
+        if len(left):
+            collector = self._builder.collect()
+            source = BodySource(self.bodies, span, self._exchange_builder)
+            for number, request, response in source.bodies(exchanges, left, self._builder.needs_request):
+                collector.add_exchange(number, request, response)
+            parts.append(collector.rows(exchanges))
+        return parts
+
+    def _make_batch(self, rows: LevelRows, exchanges: ExchangeColumns, first: int) -> RowBatch:
+        """The rows with all columns, in the order of time."""
+        frame, is_missing = exchanges.request.frame, exchanges.request.frame.size < 0
+        assert not bool(is_missing[rows.exchange].any())
+        ts, offset = frame.ts[rows.exchange], frame.offset[rows.exchange]
+        order = np.lexsort((rows.exchange, offset, ts))
+        topic, topic_id = self._topics.topic_columns(*rows.topic, rows.exchange)
+        columns = {**rows.columns, "topic": topic, "topic_id": topic_id}
+        numbers = rows.exchange[order]
+        row_ts = rows.ts[order]
+        schema, arrays = arrow_schema(self._level), []
+        used, inverse = np.unique(numbers, return_inverse=True)
+        used_exchanges, places = exchanges.select(used), pa.array(inverse.reshape(-1))
+        is_sorted = bool((order[1:] > order[:-1]).all())
+        for name in self._names:
+            if name in columns:
+                arrays.append(columns[name] if is_sorted else columns[name].take(pa.array(order)))
+            elif name == "ts":
+                arrays.append(pa.array(row_ts // 1000, type=pa.int64()).view(schema.field(name).type))
+            elif name == "file":
+                arrays.append(self._header_columns.file_column(row_ts))
+            else:
+                arrays.append(self._header_columns.build_column(name, used_exchanges).take(places))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in self._names]))
+        return RowBatch(batch, ts[order], offset[order], first + numbers)
+
+
+class _StreamedOutcomes:
+    """The outcomes of the streaming pipeline, taken up to a key."""
+
+    def __init__(self, outcomes: Iterator[tuple[tuple[int, int], Outcome]]) -> None:
+        self._outcomes = outcomes
+        self._next = next(outcomes, None)
+
+    def take_with_keys(self, until: tuple[int, int] | None) -> Iterator[tuple[tuple[int, int], Outcome]]:
+        """The outcomes before a key, each with its own; None for all."""
+        while self._next is not None and (until is None or self._next[0] < until):
+            taken = self._next
+            self._next = next(self._outcomes, None)
+            yield taken
+
+    def take(self, until: tuple[int, int] | None) -> Iterator[Outcome]:
+        """The outcomes before a key; None for all."""
+        return (outcome for _, outcome in self.take_with_keys(until))
+
+
+class _RowList:
+    """Rows that were built one by one, with what they are sorted by."""
+
+    def __init__(
+        self, level: str, columns: Sequence[str], with_file_names: Callable[[Iterator[Row]], Iterator[Row]]
+    ) -> None:
+        self._level = level
+        self._columns = columns
+        self._with_file_names = with_file_names
+        self._rows: list[Row] = []
+        self._keys: list[tuple[int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, outcome: Outcome, rows: list[Row], number: int) -> None:
+        """Add the rows of an outcome. Args: number: in the order of completion."""
+        if rows:
+            self._rows += rows
+            self._keys += [(*sort_key(outcome), number)] * len(rows)
+
+    def take_batch(self) -> RowBatch:
+        """The rows as a batch; then there are none."""
+        rows, keys = list(self._with_file_names(iter(self._rows))), np.array(self._keys, dtype=np.int64).reshape(-1, 3)
+        self._rows, self._keys = [], []
+        return RowBatch(make_record_batch(rows, self._level, self._columns), keys[:, 0], keys[:, 1], keys[:, 2])

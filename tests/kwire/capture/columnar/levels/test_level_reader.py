@@ -1,0 +1,285 @@
+"""The levels below `messages` have the same rows by columns as in the streaming pipeline, with the same topic names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from kwire import registry
+from kwire.capture import index
+from kwire.capture.columnar.body_walker import BODIES_MIN
+from kwire.capture.columnar.levels.body_source import BodySource
+from kwire.capture.columnar.levels.level_reader import LEVELS, LevelReader
+from kwire.capture.index.scan import scanner
+from kwire.capture.model import Row
+from kwire.capture.options import ExchangeCondition, ExchangeFilter, Options
+from kwire.capture.reader import read_batches
+from kwire.capture.rows.columns import level_columns
+from kwire.capture.rows.levels import api_keys_of_level, options_for_level
+from kwire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from kwire.messages.fetch import PartitionData as FetchedPartition
+from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kwire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kwire.records import Record
+from kwire.records.writer import write_batch
+from kwire.registry import DEFAULT_EDITION
+from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
+from tests.support.captures.index_captures import (
+    FILES,
+    IMPAIRED,
+    assert_rows_of_pipeline,
+    batch_rows,
+    copy_connections,
+    unclean_reasons,
+)
+from tests.support.captures.message_captures import add_exchange
+from tests.support.messages.golden_vectors import vectors_by_message
+
+pytestmark = pytest.mark.slow
+
+#: So many exchanges of one kind are decoded together.
+TOGETHER = BODIES_MIN + 1
+PRODUCE, FETCH, METADATA = ("Produce", 12), ("Fetch", 13), ("Metadata", 13)
+ONE, OTHER = b"\1" * 16, b"\2" * 16
+
+
+def level_capture(add: Callable[[CapturedConnection, int], int], count: int = TOGETHER) -> bytes:
+    """A clean connection. Args: add: adds exchanges from a correlation id on, and returns how many; is called `count`
+    times."""
+    connection, number = CapturedConnection().open(), 0
+    for _ in range(count):
+        number += add(connection, number)
+    return build_pcap(connection.close().packets)
+
+
+def check_level(capture: bytes, level: str = "partitions", options: Options | None = None) -> list[Row]:
+    """Both readers have the same rows. Returns: these rows."""
+    return assert_rows_of_pipeline(capture, level, options or Options())
+
+
+def decoded_one_by_one(capture: bytes, level: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many exchanges of a capture are not decoded together with others."""
+    count = 0
+
+    def counted_bodies(self: BodySource, exchanges, rows, needs_request):  # type: ignore[no-untyped-def]
+        nonlocal count
+        count += len(rows)
+        return bodies(self, exchanges, rows, needs_request)
+
+    bodies = BodySource.bodies
+    monkeypatch.setattr(BodySource, "bodies", counted_bodies)
+    options = options_for_level(Options(), level)
+    reader = LevelReader(index.build_index(capture), None, options, level, [c.name for c in level_columns(level)])
+    batch_rows(reader.level_batches())
+    return count
+
+
+@cache
+def damaged_copies(data: bytes, seed: int) -> list[bytes]:
+    """Copies of a body with a byte changed, removed or added."""
+    chance = random.Random(seed)
+    out = []
+    for _ in range(3):
+        changed = bytearray(data)
+        if changed:
+            changed[chance.randrange(len(changed))] = chance.choice((0, 1, 2, 127, 128, 255))
+        out.append(bytes(changed))
+    return [*out, data[:-1], data + b"\0"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("part", range(4))
+def test_every_message_whole_and_damaged(level: str, part: int) -> None:
+    vectors = vectors_by_message(DEFAULT_EDITION)
+    chosen_keys = api_keys_of_level(level, DEFAULT_EDITION) or frozenset(registry.API_KEYS)
+    connection, number = CapturedConnection().open(), 0
+    for api_key in sorted(chosen_keys)[part::4]:
+        name, (low, high) = registry.api_name(api_key), registry.api_versions(api_key)
+        if name in {"SaslHandshake", "ApiVersions"}:
+            continue
+        for version in range(low, high + 1):
+            pairs = zip(vectors[f"{name}Request", version], vectors[f"{name}Response", version], strict=True)
+            for seed, (request, response) in enumerate(pairs):
+                damaged = zip(damaged_copies(request.raw, seed), damaged_copies(response.raw, seed), strict=True)
+                copies = [(request.raw, response.raw)] * TOGETHER
+                copies += [pair for one, other in damaged for pair in ((one, response.raw), (request.raw, other))]
+                is_silent = request.message == "ProduceRequest" and request.json["acks"] == 0
+                for asked, answered in copies:
+                    add_exchange(connection, (name, version), number, asked, None if is_silent else answered)
+                    number += 1
+
+    check_level(build_pcap(connection.close().packets), level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("noise", [0, 0.05, 0.6])
+@pytest.mark.parametrize("name", ["small_aio", "small_share", "small_txn"])
+def test_many_similar_exchanges(level: str, name: str, noise: float) -> None:
+    (path,) = (path for path in FILES if path.stem == name)
+
+    check_level(copy_connections(path, 13, noise=noise), level)
+
+
+BATCHES = {
+    "one": write_batch([Record(value=b"v")]),
+    "several codecs": b"".join(write_batch([Record(value=b"v")], codec=codec) for codec in ("none", "gzip", "none")),
+    "a producer": write_batch([Record(value=b"v")], producer_id=7, producer_epoch=3, base_sequence=5),
+    "two, the last one cut off": write_batch([Record(value=b"v")]) + write_batch([Record(value=b"v")])[:-1],
+    "an offset": write_batch([Record(offset=2**40, value=b"v")]),
+    "cut off in its header": write_batch([Record(value=b"v")]) + bytes(16),
+    "of an unknown magic": write_batch([Record(value=b"v")]) + bytes(16) + b"\x09" + bytes(60),
+    "negative count": b"".join((write_batch([Record()])[:57], b"\xff" * 4, write_batch([Record()])[61:])),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("count", [1, TOGETHER])
+def test_record_batches(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = BATCHES[name]
+
+    def add(connection: CapturedConnection, number: int) -> int:
+        asked = TopicProduceData("t", partition_data=[PartitionProduceData(1, records), PartitionProduceData(0, None)])
+        answered = [PartitionProduceResponse(0, 0, 40), PartitionProduceResponse(1, 0, -1), PartitionProduceResponse(2)]
+        request = ProduceRequest(acks=1, topic_data=[asked])
+        response = ProduceResponse(responses=[TopicProduceResponse("t", partition_responses=answered)])
+        add_exchange(connection, PRODUCE, number, request, response)
+        partitions = [FetchedPartition(3, records=records), FetchedPartition(4, records=None)]
+        fetched = FetchResponse(responses=[FetchableTopicResponse(topic_id=ONE, partitions=partitions)])
+        add_exchange(connection, FETCH, number + 1, FetchRequest(), fetched)
+        return 2
+
+    capture = level_capture(add, count)
+    assert len(check_level(capture)) == 5 * count
+    assert decoded_one_by_one(capture, "partitions", monkeypatch) == (0 if count == TOGETHER else 2)
+
+
+def test_a_produce_request_without_acks_has_rows() -> None:
+    def add(connection: CapturedConnection, number: int) -> int:
+        topic = TopicProduceData("t", partition_data=[PartitionProduceData(1, BATCHES["one"])])
+        add_exchange(connection, PRODUCE, number, ProduceRequest(acks=0, topic_data=[topic]), None)
+        return 1
+
+    rows = check_level(level_capture(add))
+    assert [(row["error_code"], row["records"]) for row in rows] == [(None, 1)] * TOGETHER
+
+
+def test_a_partition_that_a_message_names_twice_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(connection: CapturedConnection, number: int) -> int:
+        partitions = [PartitionProduceResponse(1, 0, 40), PartitionProduceResponse(1, 3, 41)]
+        response = ProduceResponse(responses=[TopicProduceResponse("t", partition_responses=partitions)])
+        add_exchange(connection, PRODUCE, number, ProduceRequest(acks=1), response)
+        return 1
+
+    capture = level_capture(add)
+    rows = check_level(capture)
+    assert [(row["error_code"], row["base_offset"]) for row in rows] == [(3, 41)] * TOGETHER
+    assert decoded_one_by_one(capture, "partitions", monkeypatch) == TOGETHER
+
+
+def add_fetch(connection: CapturedConnection, number: int, *topic_ids: bytes) -> int:
+    topics = [FetchableTopicResponse(topic_id=each, partitions=[FetchedPartition(3)]) for each in topic_ids]
+    add_exchange(connection, FETCH, number, FetchRequest(), FetchResponse(responses=topics))
+    return 1
+
+
+def add_names(connection: CapturedConnection, number: int, **ids: bytes) -> int:
+    topics = [MetadataResponseTopic(name=name, topic_id=topic_id) for name, topic_id in ids.items()]
+    add_exchange(connection, METADATA, number, MetadataRequest(), MetadataResponse(topics=topics))
+    return 1
+
+
+@pytest.mark.parametrize("span_size", [scanner.SPAN_SIZE, 16_384])
+def test_rows_have_the_topic_names_of_their_time(span_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanner, "SPAN_SIZE", span_size)
+    connection, number = CapturedConnection().open(), 0
+    for name in ("first", "second", "third"):
+        for _ in range(150):
+            number += add_fetch(connection, number, ONE, OTHER)
+        number += add_names(connection, number, **{name: ONE, "other": OTHER})
+
+    rows = check_level(build_pcap(connection.close().packets))
+    topics = [(row["topic"], row["topic_id"]) for row in rows if row["topic_id"] == rows[0]["topic_id"]]
+    assert [name for name, _ in topics] == [None] * 150 + ["first"] * 150 + ["second"] * 150
+
+
+def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
+    """A clean connection and one with a loss; each names a topic of the other one between its fetches."""
+    talks = []
+    for port, topic_id, other in ((40_000, ONE, OTHER), (40_001, OTHER, ONE)):
+        talk, number = CapturedConnection(("127.0.0.1", port)).open(), 0
+        for _ in range(3):
+            for _ in range(40):
+                number += add_fetch(talk, number, topic_id)
+            number += add_names(talk, number, **{f"name{port}-{number}": other})
+        talks.append(talk.close().packets)
+    clean, lossy = talks
+    return clean, lossy[:50] + lossy[51:]
+
+
+def test_names_are_shared_with_connections_that_are_not_clean() -> None:
+    clean, lossy = mixed_connections()
+    shifted = [packet._replace(ts=packet.ts + 500_000) for packet in lossy]
+    capture = build_pcap(sorted(clean + shifted, key=lambda packet: packet.ts))
+    assert sorted(unclean_reasons(capture))[0] == "clean"
+    assert len(set(unclean_reasons(capture))) == 2
+
+    rows = check_level(capture)
+    names = {f"name{port}-{number}" for port in (40_000, 40_001) for number in (40, 81)}
+    assert {row["topic"] for row in rows} == {None, *names}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("change", ["swaps", "lateness", "small segments", "midstream", "snaplen"])
+def test_impaired_captures(level: str, change: str) -> None:
+    (path,) = (path for path in FILES if path.stem == "small_share")
+    packets = IMPAIRED[change](read_ip_packets(path))
+
+    check_level(build_pcap(packets), level)
+
+
+OPTIONS = {
+    "name": Options(name="somewhere"),
+    "ports": Options(ports=frozenset({9092})),
+    "apis": Options(apis=frozenset({"ShareFetch", "Fetch"})),
+    "topics": Options(topics={"AQEBAQEBAQEBAQEBAQEBAQ": "mine"}),
+    "early access": Options(edition="4.0-early-access"),
+    "condition": Options(exchange_filter=ExchangeFilter((ExchangeCondition("api_name", "starts", "S"),))),
+    "decoded messages": Options(decoded_messages=frozenset({"ProduceRequest", "MetadataResponse"})),
+    "payload": Options(payload=True),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_mean_the_same(level: str, name: str) -> None:
+    for path in FILES[:5]:
+        check_level(path.read_bytes(), level, OPTIONS[name])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_column_can_be_read_alone(level: str) -> None:
+    (path,) = (path for path in FILES if path.stem == "small_share")
+    capture = copy_connections(path, 13)
+    expected = batch_rows(read_batches(capture, level))
+
+    for column in level_columns(level):
+        found = batch_rows(read_batches(capture, level, columns=[column.name]))
+        assert found == [{column.name: row[column.name]} for row in expected]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_most_exchanges_are_decoded_together(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = (path for path in FILES if path.stem == "small_share")
+
+    assert decoded_one_by_one(copy_connections(path, 13), level, monkeypatch) < 50
