@@ -1,5 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+Span = tuple[int | None, int | None, int | None, int | None]
 
 class MessageCodec:
     """Reads and writes one version of a message."""
@@ -15,3 +17,25 @@ class MessageCodec:
     def read(self, data: bytes, at: int, /) -> tuple[Any, int]: ...
     def write(self, message: Any, /) -> list[Any]: ...
     def encode(self, message: Any, /) -> bytes: ...
+
+class RecordCodec:
+    """Reads and writes the records of batches of magic 2.
+
+    The methods return None for all that the Python code must do: unusual types, numbers out of range, invalid bytes.
+    """
+
+    def __init__(self, record: type[Any], base: type[Any]) -> None: ...
+    def read(self, data: bytes | bytearray | memoryview, base: Any, /) -> list[Any] | None: ...
+    def write_body(self, records: Sequence[Any], span: Span, /) -> tuple[bytes, int, int, int, int] | None: ...
+    def write_batch(
+        self,
+        records: Sequence[Any],
+        span: Span,
+        fields: tuple[int, int, int, int, int],
+        checksum: Callable[[memoryview], int],
+        /,
+    ) -> bytes | None: ...
+
+def scan_records(
+    data: bytes | bytearray | memoryview, count: int, base_timestamp: int, /
+) -> tuple[int, int, bool, bool] | None: ...

@@ -95,11 +95,6 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         if not self.crc_is_valid:
             raise CorruptRecords("batch.crc", 17, f"is {self.crc:#010x}, not the CRC-32C of the batch")
 
-    def _bytes(self) -> bytes:
-        """The whole batch as bytes, which are faster to read than a view; a copy, unless the batch is all the data."""
-        whole = self.raw.obj
-        return whole if type(whole) is bytes and len(whole) == len(self.raw) else bytes(self.raw)
-
     def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
         """Decompress and decode the records.
 
@@ -112,7 +107,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         codec = self.codec
         append_time = self.max_timestamp if self.attributes & APPEND_TIME_BIT else None
         if codec is Codec.NONE:
-            data = self._bytes()
+            data: Data = self.raw
             starts_at = HEADER_SIZE
         else:
             check_count(codec, self.count, self.size, max_bytes)

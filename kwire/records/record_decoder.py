@@ -1,4 +1,4 @@
-"""Decodes the records of a v2 batch: valid data in one fast loop, anything else by `checked_decoder`.
+"""Decodes the records of a v2 batch: valid data by the accelerator or in one fast loop, else by `checked_decoder`.
 
 A record: its size (varint), attributes int8 (unused), timestamp delta (varint of 64 bits), offset delta (varint), key
 and value (a varint length, -1 for null, and the bytes), a header count (varint), and for each header a key
@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from kwire.records.checked_decoder import decode_records_checked
-from kwire.records.failures import corrupt_error
+from kwire.records.failures import Data, corrupt_error
+from kwire.records.native_codec import RECORD_CODEC
 from kwire.records.record import BatchBase, Header, Record
 from kwire.records.varint import UnreadableVarintError, read_raw_varint, wrap_int64
 
@@ -22,11 +23,27 @@ class _FastDecodeError(Exception):
     """The fast loop cannot read the data; the checked decoder reports the error."""
 
 
-def decode_records(data: bytes, base: BatchBase, *, strict: bool = True) -> list[Record]:
+def decode_records(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
     """Decode all records of a batch: of the batch itself, or when it was compressed of the uncompressed bytes.
 
     Raises: WireErrors only, with a path such as `records[3].value` and the offset in the data.
     """
+    if RECORD_CODEC is not None:
+        records = RECORD_CODEC.read(data, base)
+        if records is not None:
+            return records
+    return decode_records_pure(_as_bytes(data), base, strict=strict)
+
+
+def _as_bytes(data: Data) -> bytes:
+    """The data as bytes, which are faster to index than a view; a copy, unless a view is of bytes as a whole."""
+    if isinstance(data, memoryview) and type(data.obj) is bytes and len(data.obj) == len(data):
+        return data.obj
+    return bytes(data)
+
+
+def decode_records_pure(data: bytes, base: BatchBase, *, strict: bool = True) -> list[Record]:
+    """The same without the accelerator."""
     if base.count > len(data) - base.starts_at:
         # A record has at least 7 bytes, so the loop would only reach the end of the data.
         what = f"{base.count} records in {len(data) - base.starts_at} bytes"

@@ -19,6 +19,7 @@ from kwire.records.batch import (
     TRANSACTIONAL_BIT,
 )
 from kwire.records.compression import compress
+from kwire.records.native_codec import RECORD_CODEC, Span
 from kwire.records.record import Codec, Header, Record, TimestampType
 from kwire.records.varint import ONE_BYTE_VARINTS, encode_unsigned, one_and_two_byte_varints, wrap_int64
 
@@ -64,11 +65,6 @@ def write_batch(
             records, magic=magic, codec=codec, base_offset=base_offset, timestamp_type=timestamp_type,
             max_timestamp=max_timestamp, level=level,
         )  # fmt: skip
-    base_offset, last_offset = _offset_span(records, base_offset, last_offset)
-    first_timestamp = records[0].timestamp if records else -1
-    base_timestamp = first_timestamp if delete_horizon_ms is None else delete_horizon_ms
-    if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=-1)
     attributes = (
         codec
         | APPEND_TIME_BIT * (timestamp_type is TimestampType.LOG_APPEND_TIME)
@@ -76,12 +72,19 @@ def write_batch(
         | CONTROL_BIT * control
         | DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     )
-    body = _encode_records(records, base_offset, base_timestamp)
+    span = (base_offset, last_offset, delete_horizon_ms, max_timestamp)
+    producer = (producer_id, producer_epoch, base_sequence)
+    if RECORD_CODEC is not None and codec is Codec.NONE:
+        whole = RECORD_CODEC.write_batch(
+            records, span, (partition_leader_epoch, attributes, *producer), checksum.crc32c
+        )
+        if whole is not None:
+            return whole
+    body, first, last, base_timestamp, latest = _write_body(records, span)
     if codec is not Codec.NONE:
-        body = [compress(codec, b"".join(body), level=level)]
-    fields = (attributes, last_offset - base_offset, base_timestamp, max_timestamp,
-              producer_id, producer_epoch, base_sequence, len(records))  # fmt: skip
-    return _assemble_batch(base_offset, partition_leader_epoch, fields, body)
+        body = [compress(codec, b"".join(body) if len(body) != 1 else body[0], level=level)]
+    fields = (attributes, last - first, base_timestamp, latest, *producer, len(records))
+    return _assemble_batch(first, partition_leader_epoch, fields, body)
 
 
 def _codec_by_name(codec: Codec | str) -> Codec:
@@ -92,6 +95,32 @@ def _codec_by_name(codec: Codec | str) -> Codec:
     except KeyError:
         known = ", ".join(choice.label for choice in Codec)
         raise InvalidValue("batch.codec", None, f"{codec!r} is none of {known}") from None
+
+
+def _write_body(records: Sequence[Record], span: Span) -> tuple[list[bytes], int, int, int, int]:
+    """The records as parts, and the numbers of the span, those that were None included."""
+    if RECORD_CODEC is not None:
+        written = RECORD_CODEC.write_body(records, span)
+        if written is not None:
+            return [written[0]], *written[1:]
+    return write_body_pure(records, span)
+
+
+def write_body_pure(records: Sequence[Record], span: Span) -> tuple[list[bytes], int, int, int, int]:
+    """The same without the accelerator."""
+    base_offset, last_offset = _offset_span(records, span[0], span[1])
+    base_timestamp, max_timestamp = span[2:]
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else -1
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=-1)
+    return (
+        _encode_records(records, base_offset, base_timestamp),
+        base_offset,
+        last_offset,
+        base_timestamp,
+        max_timestamp,
+    )
 
 
 def _offset_span(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:

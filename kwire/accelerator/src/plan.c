@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <structmember.h>
 
-static Py_ssize_t find_slot(PyTypeObject *type, PyObject *name) {
+Py_ssize_t find_slot(PyTypeObject *type, PyObject *name) {
     PyObject *member = PyObject_GetAttr((PyObject *)type, name);
     if (member == NULL) {
         return -1;
@@ -27,7 +27,7 @@ static Py_ssize_t find_slot(PyTypeObject *type, PyObject *name) {
     return offset;
 }
 
-static int check_layout(PyTypeObject *type, Py_ssize_t slots) {
+int check_layout(PyTypeObject *type, Py_ssize_t slots) {
     Py_ssize_t size = (Py_ssize_t)sizeof(PyObject) + slots * (Py_ssize_t)sizeof(PyObject *);
     if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_GC) || type->tp_itemsize != 0 || type->tp_dictoffset != 0 ||
         type->tp_weaklistoffset != 0 || type->tp_basicsize != size) {

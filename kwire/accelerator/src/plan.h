@@ -97,6 +97,12 @@ Plan *make_plan(PyObject *description);
 
 void free_plan(Plan *plan);
 
+/* The offset of a slot in the objects of a class; -1 with TypeError. */
+Py_ssize_t find_slot(PyTypeObject *type, PyObject *name);
+
+/* -1 with TypeError unless an object of the class is this many slots, without garbage collection. */
+int check_layout(PyTypeObject *type, Py_ssize_t slots);
+
 /* The value of a slot, borrowed. */
 static inline PyObject **slot_of(PyObject *object, Py_ssize_t offset) {
     return (PyObject **)((char *)object + offset);

@@ -1,7 +1,8 @@
 """A fast scan of the records of a batch, without copies: the values that an append needs.
 
 An append needs timestamps, offsets and the presence of keys, not keys and values; decoding everything costs three times
-as much. The full decoder handles what this scan does not, and words the errors.
+as much. The accelerator scans all valid records, the Python code those without headers and wide varints. The full
+decoder handles the rest, and words the errors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch, Codec
 from kwire.records.batch import HEADER_SIZE
-from kwire.records.compression import decompress
+from kwire.records.compression import RECORD_COST, decompress
+from kwire.records.native_codec import SCAN_RECORDS
 from kwire.records.varint import UnreadableVarintError, read_raw_varint
 from mockbroker.kafka_error import KafkaError
 
@@ -26,20 +28,29 @@ class RecordScan(msgspec.Struct, frozen=True, gc=False):
 
 
 def scan_records(batch: Batch, max_bytes: int, record_bytes_max: int) -> RecordScan | None:
-    """Scan the records; None when they need the full decoder: headers, wide varints, invalid data.
+    """Scan the records; None when they need the full decoder: invalid data, without the accelerator also headers and
+    wide varints.
 
     max_bytes: of all records, decompressed. record_bytes_max: of each record in a compressed batch.
     Raises: what `decompress` raises; INVALID_RECORD for a record above the limit.
     """
-    payload = batch.raw[HEADER_SIZE:]
-    if batch.codec is Codec.NONE:
-        data = bytes(payload)
-    else:
-        data = decompress(batch.codec, payload, max_bytes)
+    data: bytes | memoryview = batch.raw[HEADER_SIZE:]
+    codec = batch.codec
+    if codec is not Codec.NONE:
+        data = decompress(codec, data, max_bytes)
         if len(data) > record_bytes_max:
             _check_record_sizes(data, batch.count, record_bytes_max)
+    # The full decoder limits the count of compressed records, so those that only the accelerator scans are limited.
+    if SCAN_RECORDS is not None and (codec is Codec.NONE or batch.count * RECORD_COST <= max_bytes):
+        found = SCAN_RECORDS(data, batch.count, batch.base_timestamp)
+        return None if found is None else RecordScan(*found)
+    return scan_payload(bytes(data), batch.count, batch.base_timestamp)
+
+
+def scan_payload(data: bytes, count: int, base_timestamp: int) -> RecordScan | None:
+    """The scan in Python, of records without headers and wide varints; None for all others."""
     try:
-        return _scan_payload(data, batch.count, batch.base_timestamp)
+        return _scan_bytes(data, count, base_timestamp)
     except IndexError:
         return None
 
@@ -59,17 +70,17 @@ def _check_record_sizes(data: bytes, count: int, size_max: int) -> None:
         at += size
 
 
-def _scan_payload(data: bytes, count: int, base_timestamp: int) -> RecordScan | None:  # noqa: C901, PLR0912
+def _scan_bytes(data: bytes, count: int, base_timestamp: int) -> RecordScan | None:  # noqa: C901, PLR0912
     """Varints here are zigzag-encoded; those of one and two bytes are read in place, wider ones only for lengths.
 
-    One long loop, because a call for each varint would double its cost. The layout is described in kwire.records.v2.
+    One long loop, because a call for each varint would double its cost. `kwire.records.record_decoder` has the layout.
     """
     at, offsets, lowest, highest, keyless = 0, 0, 1 << 62, -1 << 62, False
     for index in range(count):
         raw, at = data[at], at + 1
         if raw > 127:
             raw, at = _read_varint_tail(data, raw, at)
-        end = at + (raw >> 1)
+        size, start = raw, at
         raw, at = data[at + 1], at + 2
         if raw > 127:
             raw, at = _read_varint_tail(data, raw, at)
@@ -99,9 +110,9 @@ def _scan_payload(data: bytes, count: int, base_timestamp: int) -> RecordScan | 
             if raw & 1:
                 return None
             at += raw >> 1
-        if data[at] or at + 1 != end:
+        if data[at] or (at + 1 - start) << 1 != size:
             return None
-        at = end
+        at += 1
     if at != len(data):
         return None
     return RecordScan(base_timestamp + lowest, base_timestamp + highest, keyless, offsets == count)

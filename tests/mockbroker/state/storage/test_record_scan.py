@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.error_codes import ErrorCode
-from kwire.records import Record, parse_header, write_batch
+from kwire.errors import WireError
+from kwire.records import Codec, Record, native_codec, parse_header, write_batch
+from kwire.records.batch import HEADER_SIZE
+from kwire.records.record import BatchBase
+from kwire.records.record_decoder import decode_records_pure
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.storage.record_scan import RecordScan, scan_records
+from mockbroker.state.storage import record_scan as record_scan_module
+from mockbroker.state.storage.record_scan import RecordScan, scan_payload, scan_records
 
 LIMIT = 1 << 24
 blobs = st.none() | st.binary(max_size=200)
@@ -38,6 +43,72 @@ def test_a_scan_sees_what_the_decoder_sees(
     assert record_scan is None or record_scan == expected
     if not any(record.headers for record in records) and max(abs(r.timestamp - rows[0][0]) for r in records) < 1 << 20:
         assert record_scan == expected
+
+
+def expected_scan(body: bytes, count: int, base_timestamp: int) -> RecordScan | None:
+    """What the lenient decoder of the broker reads, or None for an error."""
+    base = BatchBase(count, 0, base_timestamp, None, 0)
+    try:
+        decoded = decode_records_pure(body, base, strict=False)
+    except WireError:
+        return None
+    timestamps = [record.timestamp for record in decoded]
+    keyless = any(record.key is None for record in decoded)
+    consecutive = all(record.offset == at for at, record in enumerate(decoded))
+    return RecordScan(min(timestamps), max(timestamps), keyless, consecutive)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_both_scans_of_damaged_records_agree_with_the_decoder_or_leave_them_to_it(data: st.DataObject) -> None:
+    headers = data.draw(st.sampled_from([(), (("name", b"v"), ("null", None))]))
+    rows = [Record(at, 5 + 90 * at, data.draw(blobs), b"value", headers) for at in range(3)]
+    body = bytearray(write_batch(rows)[HEADER_SIZE:])
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    del body[data.draw(st.sampled_from([len(body), len(body) - 1, len(body) // 2])) :]
+    count, timestamp = data.draw(st.sampled_from([3, 2, 4, 2**31 - 1])), data.draw(st.sampled_from([0, 2**63 - 1]))
+
+    expected = expected_scan(bytes(body), count, timestamp)
+    scan = native_codec.SCAN_RECORDS
+    if timestamp == 0:  # Sums beyond 64 bits wrap around only there where a produced batch is read completely.
+        assert scan_payload(bytes(body), count, timestamp) in (None, expected)
+    if scan is not None:
+        found = scan(body, count, timestamp)
+        assert found is None or RecordScan(*found) == expected
+
+
+@pytest.mark.skipif(native_codec.SCAN_RECORDS is None, reason="this process uses no accelerator")
+def test_the_accelerator_scans_headers_and_wide_deltas_of_large_batches() -> None:
+    rows = [Record(at, 5 - at * 2**40, b"k" * 90, b"v" * 900, (("name", None), ("", b"v"))) for at in range(100)]
+    batch = parse_header(write_batch(rows))
+    assert batch.size > 64 * 1024
+
+    assert scan_payload(bytes(batch.raw[HEADER_SIZE:]), batch.count, batch.base_timestamp) is None
+    assert scan_records(batch, LIMIT, LIMIT) == RecordScan(5 - 99 * 2**40, 5, keyless=False, consecutive=True)
+
+
+@pytest.mark.parametrize("size", [b"\x0d", b"\x0b", b"\x01"])
+def test_a_negative_size_is_left_to_the_decoder(size: bytes) -> None:
+    batch = parse_header(write_batch([Record(0, 5)])[:HEADER_SIZE] + size + b"\0\0\0\x01\x01\0")
+
+    assert scan_records(batch, LIMIT, LIMIT) is None
+    assert scan_payload(bytes(batch.raw[HEADER_SIZE:]), 1, 5) is None
+
+
+def test_more_compressed_records_than_the_decoder_reads_are_not_scanned_with_headers() -> None:
+    """The same batches are accepted with and without the accelerator."""
+    rows = [Record(at, 5, None, None, (("n", None),)) for at in range(20)]
+    batch = parse_header(write_batch(rows, codec=Codec.GZIP))
+
+    assert scan_records(batch, 20 * 64 - 1, LIMIT) is None
+
+
+def test_the_python_code_scans_without_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_scan_module, "SCAN_RECORDS", None)
+    batch = parse_header(write_batch([Record(0, 5), Record(1, 7)]))
+
+    assert scan_records(batch, LIMIT, LIMIT) == RecordScan(5, 7, keyless=True, consecutive=True)
 
 
 @given(st.data())
