@@ -25,7 +25,7 @@ class ConnectionInfo(msgspec.Struct):
 
     host, port: the client's address. listener: the name of the listener that accepted it, and protocol that one's
     security protocol. principal: the client, "User:alice". is_token: whether it logged in with a delegation token.
-    software_name, software_version: as sent in ApiVersions v3+, "" until then.
+    software_name, software_version: as sent in ApiVersions v3+, "" until then. client: its address as "host:port".
     """
 
     id: int
@@ -38,6 +38,10 @@ class ConnectionInfo(msgspec.Struct):
     is_token: bool = False
     software_name: str = ""
     software_version: str = ""
+    client: str = ""
+
+    def __post_init__(self) -> None:
+        self.client = f"{self.host}:{self.port}"
 
 
 class Context(msgspec.Struct):

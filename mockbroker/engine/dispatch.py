@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 API_VERSIONS_KEY = 18
 _FIXED = struct.Struct(">hhi")
+#: The types of parts that are joined.
+_SMALL = {bytes}
 
 
 class Undispatchable(Exception):
@@ -76,43 +78,49 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
     """
     if len(frame) < _FIXED.size:
         raise Undispatchable(f"a request of {len(frame)} bytes; a header takes at least {_FIXED.size}")
-    api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+    fixed: tuple[int, int, int] = _FIXED.unpack_from(frame)
+    api_key, api_version, correlation_id = fixed
     route = routes.get(api_key)
-
-    def undispatchable(reason: str) -> Undispatchable:
-        name = route.name if route else "?"
-        return Undispatchable(
-            reason, api_key=api_key, api_name=name, api_version=api_version, correlation_id=correlation_id
-        )
-
     if route is None:
-        raise undispatchable(f"API key {api_key} is not served (version {api_version})")
+        raise _undispatchable(f"API key {api_key} is not served (version {api_version})", None, fixed)
     low, high = route.versions
     if not low <= api_version <= high:
         if api_key == API_VERSIONS_KEY:
             return _unsupported_api_versions(route, api_version, correlation_id)
-        raise undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}")
+        raise _undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}", route, fixed)
     try:
         header, body_at = headers.decode_request_header(frame)
         decoded = decode_lenient(route.request, api_version, frame, at=body_at)
     except WireError as error:
-        raise undispatchable(f"{route.name} version {api_version} does not decode: {error}") from error
-    refusal: KafkaError | None = None
+        reason = f"{route.name} version {api_version} does not decode: {error}"
+        raise _undispatchable(reason, route, fixed) from error
+    request, refusal = decoded.message, None
     try:
-        handler_request, handler_version = route.to_handler(decoded.message, api_version)
+        handler_request, handler_version = route.to_handler(request, api_version)
     except KafkaError as error:  # The edition does not serve this request.
-        handler_request, handler_version, refusal = decoded.message, api_version, error
+        handler_request, handler_version, refusal = request, api_version, error
+    warnings: tuple[str, ...] = ()
+    if decoded.warnings:
+        warnings = tuple(f"{warning.path}: {warning.what}" for warning in decoded.warnings)
     return IncomingRequest(
-        route=route,
-        api_version=api_version,
-        response_version=api_version,
-        correlation_id=correlation_id,
-        client_id=header.client_id,
-        request=decoded.message,
-        handler_request=handler_request,
-        handler_version=handler_version,
-        decode_warnings=tuple(f"{warning.path}: {warning.what}" for warning in decoded.warnings),
-        refusal=refusal,
+        route,
+        api_version,
+        api_version,
+        correlation_id,
+        header.client_id,
+        request,
+        handler_request,
+        handler_version,
+        warnings,
+        refusal,
+    )
+
+
+def _undispatchable(reason: str, route: Route | None, fixed: tuple[int, int, int]) -> Undispatchable:
+    api_key, api_version, correlation_id = fixed
+    name = route.name if route else "?"
+    return Undispatchable(
+        reason, api_key=api_key, api_name=name, api_version=api_version, correlation_id=correlation_id
     )
 
 
@@ -148,7 +156,7 @@ def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
 def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tuple[Part, ...]:
     """The frame body of a response, header included: record batches as they are, and what is between them joined."""
     parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
-    if all(type(part) is bytes for part in parts):
+    if not {type(part) for part in parts} - _SMALL:
         return (b"".join(parts),)
     joined: list[Part] = []
     for is_small, group in groupby(parts, key=lambda part: type(part) is bytes):

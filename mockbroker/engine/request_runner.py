@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,7 +50,7 @@ class RequestRunner:
         elif incoming.refusal is not None:
             self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
         else:
-            self._step(request, lambda ctx: incoming.route.handler(incoming.handler_request, ctx), None)
+            self._step(request, partial(incoming.route.handler, incoming.handler_request), None)
 
     def resume(self, delayed: DelayedRequest[ActiveRequest]) -> None:
         """Continue a request that waited, at its deadline or because a key of it was woken."""
@@ -122,7 +123,7 @@ class RequestRunner:
     def record_answer(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
         """Record in the journal that a response is sent now."""
         exchange = request.exchange
-        exchange.response_bytes = sum(map(len, parts))
+        exchange.response_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         if exchange.request_frame is not None:
             exchange.response_parts = parts
         exchange.answered_ms = self._clock()

@@ -63,7 +63,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._assembly = FrameAssembly(self._accepts_size, server.receive_allowance)
         self._unrecorded = bytearray()
         self._transport: asyncio.Transport | None = None
-        self._writable = self._is_reading = True
+        self._writable = self.is_reading = True
         self._is_closed_by_server = self._is_closed_abruptly = False
         self.id = 0
 
@@ -177,13 +177,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._server.tap is not None:
             self._server.tap.record_note(self.id, text, at_ns=time.time_ns())
 
-    def set_reading(self, enabled: bool) -> None:
+    def set_reading(self, *, enabled: bool) -> None:
         """Resume or pause reading: frames behind a parked request wait unread in the operating system."""
         transport = self._transport
         is_reading = enabled and self._writable
-        if is_reading == self._is_reading or transport is None or transport.is_closing():
+        if is_reading == self.is_reading or transport is None or transport.is_closing():
             return
-        self._is_reading = is_reading
+        self.is_reading = is_reading
         if is_reading:
             transport.resume_reading()
         else:
@@ -192,7 +192,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read its responses: stop reading its requests."""
         self._writable = False
-        self.set_reading(False)
+        self.set_reading(enabled=False)
 
     def resume_writing(self) -> None:
         """The client reads again: resume reading its requests."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from mockbroker.engine.awaited_deadlines import postpone_sessions
@@ -55,12 +56,14 @@ class NetworkServer:
         self._timer_due_ms: int | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
         self._last_traffic_s = 0.0
+        self._time: Callable[[], float] = time.monotonic
 
     async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
 
         Raises: OSError if an address is in use; then nothing listens.
         """
+        self._time = asyncio.get_running_loop().time
         self._listeners = NodeListeners(listeners, tls, self._make_connection)
         nodes = self.core.state.nodes
         bound = self._listeners.bind({node_id: index for index, node_id in enumerate(nodes)})
@@ -218,7 +221,7 @@ class NetworkServer:
 
         An internal error in one request closes only that connection, and is logged with its traceback.
         """
-        self._last_traffic_s = asyncio.get_running_loop().time()
+        self._last_traffic_s = self._time()
         try:
             self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         except Exception:
@@ -229,8 +232,9 @@ class NetworkServer:
 
     def update_reading(self, connection: ClientConnection) -> None:
         """Resume reading a connection that has no frames waiting, or pause it."""
-        is_paused = connection.node_id in self.core.paused
-        connection.set_reading(not is_paused and self.core.backlog(connection.id) <= _BACKLOG_MAX)
+        core = self.core
+        is_paused = bool(core.paused) and connection.node_id in core.paused
+        connection.set_reading(enabled=not is_paused and core.backlog(connection.id) <= _BACKLOG_MAX)
 
     def run_due(self) -> None:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
@@ -249,8 +253,9 @@ class NetworkServer:
         self._notify_watchers()
 
     def _notify_watchers(self) -> None:
-        for watcher in tuple(self.watchers):
-            watcher()
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher()
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
@@ -259,9 +264,10 @@ class NetworkServer:
                 continue
             match output:
                 case Send():
-                    self._last_traffic_s = asyncio.get_running_loop().time()
+                    self._last_traffic_s = self._time()
                     connection.send(output)
-                    self.update_reading(connection)
+                    if not connection.is_reading:
+                        self.update_reading(connection)
                 case Close():
                     connection.close(is_abrupt=output.is_abrupt, is_reset=output.is_reset)
                 case SendBytes():

@@ -23,7 +23,7 @@ from mockbroker.handlers.share.share_reads import (
     Isolation,
     PartitionRead,
     has_min_bytes,
-    join_batches,
+    join_acquired,
     make_log_reader,
     read_partitions,
     split_max_bytes,
@@ -205,10 +205,10 @@ class DelayedShareFetch:
                 acquired = self._acquire_from_partition(ctx, partition, read, max_records)
                 max_records -= sum(run.last - run.first + 1 for run in acquired)
                 row.acquired_records = [AcquiredRecords(*run) for run in acquired]
-                if acquired and ctx.cluster.rules.fetch.returns_all_read_records:
-                    row.records = b"".join([*(batch.raw for batch in read.batches), read.partial_batch])
+                if acquired and read.log_slice is not None and ctx.cluster.rules.fetch.returns_all_read_records:
+                    row.records = read.log_slice.join()
                 elif acquired:
-                    row.records = join_batches(read.batches, acquired[0].first, acquired[-1].last)
+                    row.records = join_acquired(read.batches, acquired[0].first, acquired[-1].last)
             # Wake the next fetch of this share partition.
             ctx.wake(wake_key(self.acknowledgements.group_id, *key))
         return rows

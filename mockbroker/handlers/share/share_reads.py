@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,6 +14,7 @@ from mockbroker.state.share.extensions import ReadAhead
 from mockbroker.state.share.share_session import PartitionKey
 from mockbroker.state.storage.partition_log import PartitionLog, StoredBatch
 from mockbroker.state.storage.producers import AbortedTransaction
+from mockbroker.state.storage.stored_batch import LogSlice, join_batches
 
 if TYPE_CHECKING:
     from random import Random
@@ -34,12 +36,12 @@ class Isolation(Enum):
 class PartitionRead:
     """The result of reading one partition: batches, an error, or a log start beyond the offset.
 
-    partial_batch: the beginning of another batch.
+    log_slice: what was read, with the beginning of another batch.
     """
 
     offset: int
     batches: Sequence[StoredBatch] = ()
-    partial_batch: bytes | memoryview = b""
+    log_slice: LogSlice | None = None
     aborted: list[StoredBatch] = field(default_factory=list)
     error: ErrorCode | None = None
     log_start: int | None = None
@@ -124,8 +126,8 @@ def read_partitions(
                 read.error = error.code
             continue
         min_one = min_one and not log_slice.batches
-        left = max(0, left - log_slice.size - len(log_slice.partial_batch))
-        read.batches, read.partial_batch = log_slice.batches, log_slice.partial_batch
+        left = max(0, left - log_slice.size - log_slice.cut_size)
+        read.batches, read.log_slice = log_slice.batches, log_slice
         if isolation is Isolation.READ_COMMITTED and log_slice.batches and finds_aborted:
             aborted = log.aborted_transactions(offset, log_slice.batches[-1].last_offset + 1)
             read.aborted = _select_aborted(log_slice.batches, aborted)
@@ -171,15 +173,16 @@ def _select_aborted(batches: Iterable[StoredBatch], aborted: Sequence[AbortedTra
     return result
 
 
-def join_batches(batches: Sequence[StoredBatch], first: int, last: int) -> bytes | memoryview:
+def join_acquired(batches: Sequence[StoredBatch], first: int, last: int) -> bytes | memoryview:
     """The complete record batches from the one that contains `first` to the one that contains `last`, as they are
     stored.
 
-    A single batch that was read is always included. Bytes are not copied when one batch is enough.
+    A single batch that was read is always included. Bytes are not copied where the batches are adjacent.
     """
-    low = 0
-    for index, batch in enumerate(batches):
-        if batch.base_offset <= first:
-            low = index
-    parts = [batch.raw for batch in batches[low:] if batch.base_offset <= last or batch is batches[low]]
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    low = max(0, bisect_right(batches, first, key=_base_offset) - 1)
+    end = bisect_right(batches, last, low, key=_base_offset)
+    return join_batches(batches[low : max(end, low + 1)])
+
+
+def _base_offset(batch: StoredBatch) -> int:
+    return batch.base_offset

@@ -80,8 +80,10 @@ class CleanerSchedule:
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When the next log may have to be cleaned, or None."""
         self._refresh(now_ms)
-        times = [check.next_ms for check in (self._deletion, self._compaction) if check.next_ms is not None]
-        return min(times, default=None)
+        deletion_ms, compaction_ms = self._deletion.next_ms, self._compaction.next_ms
+        if deletion_ms is None or compaction_ms is None:
+            return compaction_ms if deletion_ms is None else deletion_ms
+        return min(deletion_ms, compaction_ms)
 
     def expire(self, *, now_ms: int) -> None:
         """Clean the logs that are due."""

@@ -19,13 +19,18 @@ class DeletedBatches:
 
     def add_batches(self, batches: Sequence[StoredBatch], segments: LogSegments) -> None:
         """Add batches that the log start has passed, in order of their offsets."""
+        found: dict[int, StoredBatch] = {}
         for batch in batches:
             if batch.is_hidden or not len(segments):
                 continue
             base_offset = segments[segments.floor_index(batch.base_offset)].base_offset
-            newest = self._newest_by_segment.get(base_offset)
+            newest = found.get(base_offset, self._newest_by_segment.get(base_offset))
             if newest is None or batch.max_timestamp > newest.max_timestamp:
-                self._newest_by_segment[base_offset] = batch
+                found[base_offset] = batch
+        for base_offset, batch in found.items():
+            # With bytes of its own: it would keep a chunk of the log's buffer.
+            copied = batch.with_bytes(bytes(batch.raw), max_timestamp=batch.max_timestamp)
+            self._newest_by_segment[base_offset] = copied
 
     def newest_batch(self, segments: LogSegments) -> StoredBatch | None:
         """The first batch with the largest timestamp in segments that still exist, or None."""

@@ -321,5 +321,4 @@ def _rewrite_batch(batch: Batch, records: Sequence[Record], horizon_ms: int | No
 
 
 def _to_stored_batch(before: StoredBatch, raw: bytes) -> StoredBatch:
-    timestamp = parse_header(raw).max_timestamp
-    return msgspec.structs.replace(before, size=len(raw), raw=memoryview(raw), max_timestamp=timestamp)
+    return before.with_bytes(raw, max_timestamp=parse_header(raw).max_timestamp)

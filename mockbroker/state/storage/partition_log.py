@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from enum import Enum
 
 from kwire.error_codes import ErrorCode
-from kwire.records import Batch, ControlType, parse_header, patch_offset_and_epoch, with_append_time, write_marker
+from kwire.records import Batch, ControlType, parse_header, with_append_time, write_marker
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.deleted_batches import DeletedBatches
 from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
+from mockbroker.state.storage.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments
 from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, StoredBatch, TimestampOffset
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
+
+Data = bytes | bytearray | memoryview
 
 __all__ = ["AppendResult", "LogSlice", "TimestampOffset", "AppendOrigin", "PartitionLog", "StoredBatch"]
 
@@ -54,9 +57,8 @@ class PartitionLog:
         self._on_hidden_append = grown
         self.hidden_batches: HiddenBatches | None = None
         self._deleted_batches = DeletedBatches()
-        self._batches: list[StoredBatch] = []
-        self._last_offsets: list[int] = []
-        self._max_timestamps: list[int] = []
+        self._index = BatchIndex()
+        self._buffer = LogBuffer()
         self._leader_epochs = LeaderEpochCache()
         self._held_high_watermark: int | None = None
 
@@ -106,7 +108,7 @@ class PartitionLog:
 
     def append(
         self,
-        data: bytes | bytearray | memoryview,
+        data: Data,
         *,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
@@ -135,7 +137,7 @@ class PartitionLog:
         if written is None and rules.append_time:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
-        first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp, now_ms)
+        first_offset = self._store(data if written is None else written, batch, max_timestamp, now_ms)
         if batch.producer_id >= 0 and not batch.is_control:
             self.producers.record_batch(batch, first_offset, max_timestamp)
             if batch.is_transactional:
@@ -170,7 +172,7 @@ class PartitionLog:
             coordinator_epoch=coordinator_epoch,
             timestamp=now_ms,
         )
-        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms)
+        offset = self._store(data, parse_header(data), now_ms, now_ms)
         if producer_id >= 0:
             self.producers.end_transaction(
                 producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
@@ -181,7 +183,7 @@ class PartitionLog:
 
     def append_hidden_batch(self, data: bytes, *, now_ms: int) -> int:
         """Append a hidden batch of one record, and wake no reader; returns its offset."""
-        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms, hidden=True)
+        offset = self._store(data, parse_header(data), now_ms, now_ms, hidden=True)
         self._on_hidden_append()
         return offset
 
@@ -191,13 +193,13 @@ class PartitionLog:
 
     def has_visible_between(self, first: int, end: int) -> bool:
         """Return whether a visible batch has an offset from `first` up to, not including, `end`."""
-        at = bisect_left(self._last_offsets, first)
-        at = first_visible(self._batches, at, len(self._batches))
-        return at < len(self._batches) and self._batches[at].base_offset < end
+        batches = self._index.batches
+        at = first_visible(batches, self._index.find_offset(first), len(batches))
+        return at < len(batches) and batches[at].base_offset < end
 
     def batches_from(self, offset: int) -> list[StoredBatch]:
         """All batches that end at an offset or later, hidden ones included."""
-        return self._batches[bisect_left(self._last_offsets, offset) :]
+        return self._index.batches[self._index.find_offset(offset) :]
 
     def read(
         self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None, partial: bool = False
@@ -216,31 +218,31 @@ class PartitionLog:
         end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
         if max_bytes < 0 and offset < end:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
-        first = bisect_left(self._last_offsets, offset)
-        last = bisect_left(self._last_offsets, end)
+        index, batches = self._index, self._index.batches
+        first, last = index.find_offset(offset), index.find_offset(end)
         if self.hidden_batches is not None:
-            first = first_visible(self._batches, first, last)
+            first = first_visible(batches, first, last)
         if first < last:
-            segment_end = self.segments.segment_end(self._batches[first].base_offset)
+            segment_end = self.segments.segment_end(batches[first].base_offset)
             if segment_end is not None and segment_end < end:
-                last = bisect_left(self._last_offsets, segment_end)
+                last = index.find_offset(segment_end)
         if self.hidden_batches is not None:
-            return LogSlice(*read_visible(self._batches[first:last], max_bytes, min_one=min_one))
-        total, next_index = 0, first
-        while next_index < last:
-            size = self._batches[next_index].size
-            if total + size > max_bytes and not (min_one and next_index == first):
-                break
-            total += size
+            return LogSlice(*read_visible(batches[first:last], max_bytes, min_one=min_one))
+        next_index = index.find_end_by_size(first, last, max_bytes)
+        if min_one and next_index == first < last:
             next_index += 1
-        cut_batch = self._batches[next_index].raw[: max(0, max_bytes - total)] if partial and next_index < last else b""
+        total = index.size_between(first, next_index)
         is_first_cut = first == next_index < last and max_bytes > 0
-        return LogSlice(self._batches[first:next_index], total, cut_batch, is_first_cut)
+        if not partial or next_index == last:
+            return LogSlice(batches[first:next_index], total, is_first_cut=is_first_cut)
+        cut_size = max(0, max_bytes - total)
+        cut_batch = batches[next_index] if cut_size else None
+        return LogSlice(batches[first:next_index], total, cut_batch, cut_size, is_first_cut)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record from the log start on with this timestamp or a later one, or None."""
         # The running maximum of timestamps never decreases, so bisection finds the first batch that reaches the time.
-        for batch in self._batches[bisect_left(self._max_timestamps, timestamp) :]:
+        for batch in self._index.batches[self._index.find_timestamp(timestamp) :]:
             if batch.max_timestamp < timestamp or batch.is_hidden:
                 continue
             for record in batch.records():
@@ -250,9 +252,9 @@ class PartitionLog:
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all segments, deleted records included, or None."""
-        newest = self._max_timestamps[-1] if self._max_timestamps else -1
+        newest = self._index.max_timestamps[-1] if len(self._index) else -1
         deleted = self._deleted_batches.newest_batch(self.segments)
-        batches = self._batches[bisect_left(self._max_timestamps, newest) :]
+        batches = self._index.batches[self._index.find_timestamp(newest) :]
         if deleted is not None and deleted.max_timestamp >= newest:
             newest, batches = deleted.max_timestamp, [deleted]
         for batch in batches:
@@ -272,11 +274,12 @@ class PartitionLog:
         LocalLog.addAbortedTransactions.
         """
         first, end = read.batches[0].base_offset, read.batches[-1].last_offset + 1
-        if read.partial_batch:
-            end = self._batches[bisect_left(self._last_offsets, end)].base_offset + 1
+        batches, find = self._index.batches, self._index.find_offset
+        if read.cut_batch is not None:
+            end = batches[find(end)].base_offset + 1
         indexed = self.segments.next_indexed(first, end)
         if indexed is not None:
-            upper = self._batches[bisect_left(self._last_offsets, indexed)].last_offset
+            upper = batches[find(indexed)].last_offset
         else:
             upper = self.segments.segment_end(first) or self.end_offset
         return self.aborted_transactions(offset, upper)
@@ -291,9 +294,9 @@ class PartitionLog:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, high watermark {self.high_watermark}")
         if target > self.start_offset:
             self.start_offset = target
-            count = bisect_left(self._last_offsets, target)
-            self._deleted_batches.add_batches(self._batches[:count], self.segments)
-            self._replace_first(count, [])
+            count = self._index.find_offset(target)
+            self._deleted_batches.add_batches(self._index.batches[:count], self.segments)
+            self._index.replace_first(count, [])
             if self.hidden_batches is not None:
                 self.hidden_batches.replace_offsets_below(target, ())
             self.producers.drop_aborted_below(target)
@@ -303,11 +306,14 @@ class PartitionLog:
 
     def batches_below(self, offset: int) -> list[StoredBatch]:
         """All batches that end below an offset."""
-        return self._batches[: bisect_left(self._last_offsets, offset)]
+        return self._index.batches[: self._index.find_offset(offset)]
 
     def replace_batches_below(self, offset: int, batches: list[StoredBatch], aborted: list[AbortedTransaction]) -> None:
         """Replace all batches and aborted transactions below an offset by those that the cleaner has kept."""
-        self._replace_first(bisect_left(self._last_offsets, offset), batches)
+        # In a buffer of their own: one batch would keep the chunk with all that were removed.
+        buffer = LogBuffer()
+        moved = (batch.moved_to(*buffer.append(batch.raw)) for batch in batches)
+        self._index.replace_first(self._index.find_offset(offset), moved)
         if self.hidden_batches is not None:
             hidden = (batch.base_offset for batch in batches if batch.is_hidden)
             self.hidden_batches.replace_offsets_below(offset, hidden)
@@ -327,9 +333,7 @@ class PartitionLog:
         Producer states are rebuilt from the remaining records, and verifications are dropped.
         Source: Kafka's UnifiedLog.truncateTo.
         """
-        at = bisect_left(self._last_offsets, offset)
-        removed = self._batches[at:]
-        del self._batches[at:], self._last_offsets[at:], self._max_timestamps[at:]
+        removed = self._index.truncate(self._index.find_offset(offset))
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         if self._held_high_watermark is not None:
@@ -338,7 +342,7 @@ class PartitionLog:
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)
         self.segments.truncate_to(offset, [(batch.base_offset, batch.size) for batch in removed])
-        self.producers = self.producers.truncated_to(offset, self._batches)
+        self.producers = self.producers.truncated_to(offset, self._index.batches)
         self._verification_guards = VerificationGuards()
         self._on_offsets_changed()
         return removed
@@ -347,9 +351,7 @@ class PartitionLog:
         """Append batches that were truncated, with their own offsets and epochs."""
         for batch in batches:
             self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
-            self._batches.append(batch)
-            self._last_offsets.append(batch.last_offset)
-            self._track_max_timestamp(batch)
+            self._index.append(batch)
             timestamp = batch.max_timestamp
             self.segments.add_batch(batch.base_offset, batch.size, timestamp, self._rules().roll, now_ms=timestamp)
             self.end_offset = batch.last_offset + 1
@@ -365,33 +367,18 @@ class PartitionLog:
             is_first = not self.producers.has_batches(batch.producer_id)
             self._verification_guards.check_sequence(batch, is_first=is_first)
 
-    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
-        first_offset = self.end_offset
+    def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
+        first_offset, size, epoch = self.end_offset, len(data), self.leader_epoch
         last_offset = first_offset + batch.last_offset - batch.base_offset
-        epoch = self.leader_epoch
-        patch_offset_and_epoch(raw, first_offset, epoch)
-        stored = StoredBatch(first_offset, last_offset, len(raw), memoryview(raw), max_timestamp, epoch, hidden)
-        self._batches.append(stored)
-        self._last_offsets.append(last_offset)
-        self._track_max_timestamp(stored)
-        self.segments.add_batch(first_offset, len(raw), max_timestamp, self._rules().roll, now_ms=now_ms)
+        chunk, at = self._buffer.append(data, (first_offset, epoch))
+        self._index.append(StoredBatch(first_offset, last_offset, size, chunk, at, max_timestamp, epoch, hidden))
+        self.segments.add_batch(first_offset, size, max_timestamp, self._rules().roll, now_ms=now_ms)
         self.end_offset = last_offset + 1
         if hidden:
             self._add_hidden(first_offset)
         return first_offset
 
-    def _replace_first(self, count: int, batches: list[StoredBatch]) -> None:
-        self._batches[:count] = batches
-        self._last_offsets[:count] = [batch.last_offset for batch in batches]
-        self._max_timestamps = []
-        for batch in self._batches:
-            self._track_max_timestamp(batch)
-
     def _add_hidden(self, offset: int) -> None:
         if self.hidden_batches is None:
             self.hidden_batches = HiddenBatches()
         self.hidden_batches.add_offset(offset)
-
-    def _track_max_timestamp(self, batch: StoredBatch) -> None:
-        timestamp = -1 if batch.is_hidden else batch.max_timestamp
-        self._max_timestamps.append(max(timestamp, self._max_timestamps[-1]) if self._max_timestamps else timestamp)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kwire.records import Batch, Record, parse_header
@@ -9,7 +11,7 @@ from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
 
 
 class StoredBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch in the log. `raw` is the whole batch as Fetch returns it; times in milliseconds.
+    """A batch in the log. Its bytes are those from `at` on in a chunk of the log's buffer; times in milliseconds.
 
     is_hidden: readers skip it (`mockbroker.state.storage.hidden_batches`).
     """
@@ -17,10 +19,24 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
     base_offset: int
     last_offset: int
     size: int
-    raw: memoryview
+    chunk: memoryview
+    at: int
     max_timestamp: int
     leader_epoch: int
     is_hidden: bool = False
+
+    @property
+    def raw(self) -> memoryview:
+        """The whole batch as Fetch returns it."""
+        return self.chunk[self.at : self.at + self.size]
+
+    def with_bytes(self, data: bytes, *, max_timestamp: int) -> StoredBatch:
+        """The batch with other bytes, which are not in the buffer of a log."""
+        return msgspec.structs.replace(self, size=len(data), chunk=memoryview(data), at=0, max_timestamp=max_timestamp)
+
+    def moved_to(self, chunk: memoryview, at: int) -> StoredBatch:
+        """The batch with the same bytes in another chunk."""
+        return msgspec.structs.replace(self, chunk=chunk, at=at)
 
     def header(self) -> Batch:
         """The parsed header, ready to decode the records."""
@@ -34,20 +50,40 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
 class LogSlice(msgspec.Struct, frozen=True):
     """Consecutive whole batches; the first one contains the requested offset, and may begin below it.
 
-    partial_batch: the beginning of the next batch, if requested. is_first_cut: there is a batch, and the limit is above
-    0 and less than its size.
+    cut_batch, cut_size: the next batch and how many bytes of it are included, if requested. is_first_cut: there is a
+    batch, and the limit is above 0 and less than its size.
     """
 
     batches: list[StoredBatch]
     size: int
-    partial_batch: bytes | memoryview = b""
+    cut_batch: StoredBatch | None = None
+    cut_size: int = 0
     is_first_cut: bool = False
 
     def join(self) -> bytes | memoryview:
-        """All bytes; a single batch is not copied."""
-        if len(self.batches) == 1 and not self.partial_batch:
-            return self.batches[0].raw
-        return b"".join([*(batch.raw for batch in self.batches), self.partial_batch])
+        """All bytes; batches that are adjacent in the log's buffer are not copied."""
+        return join_batches(self.batches, self.cut_batch, self.cut_size)
+
+
+def join_batches(
+    batches: Sequence[StoredBatch], cut_batch: StoredBatch | None = None, cut_size: int = 0
+) -> bytes | memoryview:
+    """The bytes of batches and of the beginning of another one: a view where they are adjacent, else a copy."""
+    if not batches:
+        return b"" if cut_batch is None else cut_batch.raw[:cut_size]
+    chunk = batches[0].chunk
+    end = start = batches[0].at
+    for batch in batches:
+        if batch.at != end or batch.chunk is not chunk:
+            break
+        end += batch.size
+    else:
+        if cut_batch is None:
+            return chunk[start:end]
+        if cut_batch.chunk is chunk and cut_batch.at == end:
+            return chunk[start : end + cut_size]
+    rest = [] if cut_batch is None else [cut_batch.raw[:cut_size]]
+    return b"".join([*(batch.raw for batch in batches), *rest])
 
 
 class AppendResult(msgspec.Struct, frozen=True):
