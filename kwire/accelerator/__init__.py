@@ -11,10 +11,11 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["NATIVE", "is_accelerated", "describe_implementation"]
+__all__ = ["NATIVE", "find_native", "is_accelerated", "describe_implementation"]
 
 
-def _find_native() -> ModuleType | None:
+def find_native() -> ModuleType | None:
+    """The extension, unless it is not built or switched off. Raises: ImportError when it cannot be loaded."""
     if os.environ.get("KWIRE_PURE", "0") not in {"", "0"}:
         return None
     try:
@@ -27,7 +28,7 @@ def _find_native() -> ModuleType | None:
 
 
 #: The extension, or None when this process uses the Python code.
-NATIVE = _find_native()
+NATIVE = find_native()
 
 
 def is_accelerated() -> bool:

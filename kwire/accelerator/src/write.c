@@ -348,7 +348,7 @@ static int write_field(Output *out, const Field *field, PyObject *value) {
     return write_fixed_items(out, field->kind, &value, 1);
 }
 
-static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object);
+static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object, int is_exact);
 
 /* Whether a struct has only defaults: 1 or 0; -1 when the pure code must compare. */
 static int is_default_struct(const Plan *plan, PyObject *object) {
@@ -356,7 +356,7 @@ static int is_default_struct(const Plan *plan, PyObject *object) {
         return -1;
     }
     for (Py_ssize_t i = 0; i < plan->default_count; i++) {
-        int same = is_default(plan, i, object);
+        int same = is_default(plan, i, object, 1);
         if (same != 1) {
             return same;
         }
@@ -368,7 +368,9 @@ static int is_default_struct(const Plan *plan, PyObject *object) {
     return tags != NULL && PyTuple_CheckExact(tags) ? PyTuple_GET_SIZE(tags) == 0 : -1;
 }
 
-static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object) {
+/* Whether a field has its default: 1 or 0; -1 when the pure code must compare. Inside of a struct the comparison is
+   exact, where it is that of two structs: an empty tuple is then no empty list. */
+static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object, int is_exact) {
     const Default *one = &plan->defaults[index];
     PyObject *value = *slot_of(object, one->offset);
     if (value == NULL) {
@@ -377,12 +379,15 @@ static int is_default(const Plan *plan, Py_ssize_t index, PyObject *object) {
     if (one->kind == DEFAULT_STRUCT) {
         return value == Py_None ? 0 : is_default_struct(plan->default_plans[index], value);
     }
-    if (value == one->value) {
+    if (value == one->value && one->kind == DEFAULT_OBJECT) {
         return 1;
     }
     if (one->kind == DEFAULT_LIST || PyTuple_CheckExact(one->value)) {
         if (value == Py_None) {
-            return one->nullable ? 0 : 1;
+            return is_exact || one->nullable ? 0 : 1;
+        }
+        if (is_exact && PyTuple_CheckExact(value) != (one->kind != DEFAULT_LIST)) {
+            return -1;
         }
         return PyList_CheckExact(value) || PyTuple_CheckExact(value) ? PySequence_Fast_GET_SIZE(value) == 0 : -1;
     }
@@ -466,7 +471,7 @@ static int write_tags(Output *out, const Plan *plan, PyObject *object) {
     }
     for (Py_ssize_t i = 0; i < plan->tagged_count; i++) {
         if (plan->tagged[i].live) {
-            int same = is_default(plan, plan->tagged[i].default_index, object);
+            int same = is_default(plan, plan->tagged[i].default_index, object, 0);
             if (same < 0) {
                 return -1;
             }
@@ -483,7 +488,7 @@ static int write_tags(Output *out, const Plan *plan, PyObject *object) {
     /* The description has them in the order of their tags. */
     for (Py_ssize_t i = 0; i < plan->tagged_count; i++) {
         const Tagged *tagged = &plan->tagged[i];
-        if (tagged->live && !is_default(plan, tagged->default_index, object) &&
+        if (tagged->live && !is_default(plan, tagged->default_index, object, 0) &&
             write_tagged_field(out, tagged, *slot_of(object, tagged->field.offset)) < 0) {
             return -1;
         }
@@ -496,7 +501,7 @@ int write_struct(Output *out, const Plan *plan, PyObject *object) {
         return -1;
     }
     for (Py_ssize_t i = 0; i < plan->required_count; i++) {
-        if (is_default(plan, plan->required[i], object) != 1) {
+        if (is_default(plan, plan->required[i], object, 0) != 1) {
             return -1;
         }
     }
