@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick test-changed test-python coverage check format generate docs sim oracle oracle-early foreign \
-	fuzz-oracle bench clean
+	fuzz-oracle sanitize bench clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,8 +54,8 @@ test-changed: $(READY)  ## Run the tests of the modules that changed since BASE 
 test-python: $(READY)  ## Run the tests without Spark on another Python: make test-python PYTHON=python3.13.
 	@PYTHON="$(PYTHON)" bash tools/test_python.sh
 
-coverage: $(READY)  ## Measure the statement coverage of the quick unit tests; fails below the bar of setup.cfg.
-	@$(PYTEST) -q -m "not spark and not client and not slow" --cov --cov-report=term:skip-covered \
+coverage: $(READY)  ## Measure the coverage of the quick unit tests on the pure Python codec; fails below the bar of setup.cfg.
+	@KWIRE_PURE=1 $(PYTEST) -q -m "not spark and not client and not slow" --cov --cov-report=term:skip-covered \
 		tests/kwire tests/mockbroker
 
 check: $(READY)  ## Lint, types, import contracts, and that generated files are current.
@@ -99,6 +99,10 @@ foreign: $(READY)  ## Run Apache Kafka's own tests and franz-go's against mockbr
 
 fuzz-oracle: $(READY)  ## Compare random requests with a real Apache Kafka: make fuzz-oracle PAIRS=20000 SEED=7. Needs Java and Maven.
 	$(BIN)/python -m tools.oracle.fuzz --pairs $(or $(PAIRS),600) $(if $(SEED),--seed $(SEED)) $(FUZZ)
+
+sanitize: $(READY)  ## Fuzz the accelerator, built with AddressSanitizer and UBSan: make sanitize SECONDS=1800.
+	@$(BIN)/python -m tests.kwire.accelerator.sanitize tests.kwire.accelerator.differential \
+		--messages 1000000000 --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$(shell date +%j))
 
 bench: $(READY)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -27,16 +29,21 @@ pytestmark = pytest.mark.timeout(600)
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the commands of an environment that holds the wheel and what it requires."""
     folder = tmp_path_factory.mktemp("wheel")
-    # Built outside the checkout: what an earlier build left behind must not get into this wheel.
-    elsewhere = folder / "setup.cfg"
-    elsewhere.write_text(f"[build]\nbuild_base = {folder / 'build'}\n", encoding="utf-8")
-    command = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
-    _run(sys.executable, "-m", "pip", *command, environment={"DIST_EXTRA_CONFIG": str(elsewhere)})
-    (wheel,) = folder.glob("kwire-*.whl")
+    wheel = _build_wheel(folder, {})
     _run(sys.executable, "-m", "venv", str(folder / "env"))
     binaries = folder / "env" / "bin"
     _run(str(binaries / "pip"), "install", "--disable-pip-version-check", str(wheel), cwd=folder)
     return binaries
+
+
+def _build_wheel(folder: Path, environment: dict[str, str]) -> Path:
+    """Built outside the checkout: what an earlier build left behind must not get into this wheel."""
+    elsewhere = folder / "setup.cfg"
+    elsewhere.write_text(f"[build]\nbuild_base = {folder / 'build'}\n", encoding="utf-8")
+    command = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    _run(sys.executable, "-m", "pip", *command, environment={"DIST_EXTRA_CONFIG": str(elsewhere), **environment})
+    (wheel,) = folder.glob("kwire-*.whl")
+    return wheel
 
 
 def _run(*command: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
@@ -51,6 +58,28 @@ def test_nothing_but_the_core_comes_along(binaries: Path, tmp_path: Path) -> Non
     listed = _run(str(binaries / "pip"), "list", "--format=freeze", cwd=tmp_path)
 
     assert {line.split("==")[0] for line in listed.splitlines()} <= CORE
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_with_a_compiler_the_codec_is_compiled(binaries: Path, tmp_path: Path) -> None:
+    text = _run(str(binaries / "kwire"), "--version", cwd=tmp_path, environment={"KWIRE_PURE": "0"})
+
+    assert text.endswith(", compiled codec\n")
+
+
+def test_without_a_compiler_the_codec_is_pure_python(tmp_path: Path) -> None:
+    wheel = _build_wheel(tmp_path, {"CC": str(tmp_path / "no-compiler"), "KWIRE_PURE": "0"})
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "packages")
+    code = (
+        "import sys; sys.path.insert(0, 'packages'); import kwire; from kwire.package_version import version_line; "
+        "print(kwire.__file__, kwire.decode('MetadataRequest', 12, bytes.fromhex('00010000')), version_line('kwire'))"
+    )
+    text = _run(sys.executable, "-P", "-c", code, cwd=tmp_path, environment={"KWIRE_PURE": "0"})
+
+    assert text.startswith("packages") or str(tmp_path) in text
+    assert "allow_auto_topic_creation=True" in text
+    assert text.endswith(", pure Python codec\n")
 
 
 def test_it_describes_messages(binaries: Path, tmp_path: Path) -> None:
