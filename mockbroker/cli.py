@@ -12,15 +12,16 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kwire.package_version import version_line
 from kwire.shell_completion import add_command, complete
-from mockbroker.cluster import (
+from mockbroker.cluster_options import (
     config_dialect,
     create_security,
     load_versions,
+    parse_control_options,
     persister_settings,
     refuse_own_listeners,
     refuse_unsupported_options,
@@ -28,12 +29,13 @@ from mockbroker.cluster import (
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
-from mockbroker.controlled import parse_control_options
 from mockbroker.kafka_error import KafkaError
 from mockbroker.net.listeners import NODES_MAX
 from mockbroker.server import Options, Server, new_event_loop
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mockbroker.control.control_server import ControlServer
     from mockbroker.control.options import ControlOptions
     from mockbroker.faults.cluster_model import ClusterFault
@@ -220,6 +222,12 @@ def _parse_topics(texts: Iterable[str]) -> dict[str, int]:
     return topics
 
 
+def _parse_path(text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)
+
+
 def _parse_node_count(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= NODES_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes from 1 to {NODES_MAX}")
@@ -254,7 +262,8 @@ def _create_parser() -> argparse.ArgumentParser:
         usage="mockbroker [options]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # argparse creates a formatter for each argument, which asks for the terminal's width unless it has one.
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=80),
     )
     _add_content_options(parser.add_argument_group("the cluster and its contents"))
     _add_address_options(parser.add_argument_group("addresses and logins"))
@@ -264,6 +273,7 @@ def _create_parser() -> argparse.ArgumentParser:
     levels = ("debug", "info", "warning", "error")
     help_text = f"{', '.join(levels)} (default info)"
     parser.add_argument("--log-level", choices=levels, default="info", metavar="L", help=help_text)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 
@@ -271,7 +281,7 @@ def _add_content_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
     add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
-    add("--properties", type=Path, metavar="FILE", help="a Kafka server.properties file")
+    add("--properties", type=_parse_path, metavar="FILE", help="a Kafka server.properties file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
     add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
     add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
@@ -305,13 +315,13 @@ def _add_behaviour_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_test_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--faults", type=Path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
+    add("--faults", type=_parse_path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
     add("--chaos", metavar="PROFILE", help="disturb the cluster: a profile of docs/faults.md, as rolling-restart")
     control = "control over HTTP: PORT on loopback, 0 for any free one, or HOST:PORT; its URL is the second line"
     add("--control", metavar="[HOST:]PORT", help=control)
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
-    add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
+    add("--capture", type=_parse_path, metavar="OUT.pcapng", help="write all traffic to this file")
     owner = "end when standard input is closed, as it is when the program that started this command has ended"
     add("--exit-with-stdin", action="store_true", help=owner)
 

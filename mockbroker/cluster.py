@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
-from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.cluster_options import (
+    config_dialect,
+    create_security,
+    load_versions,
+    parse_control_options,
+    persister_settings,
+    refuse_own_listeners,
+)
+from mockbroker.config.broker_config import BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
-from mockbroker.controlled import Controlled, parse_control_options
-from mockbroker.net.listeners import check_node_count, parse_advertised
+from mockbroker.controlled import Controlled
+from mockbroker.net.listeners import check_node_count
 from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
-    from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
+    from mockbroker.config.kafka_versions import VersionsOption
     from mockbroker.control.operations import ControlApi
-    from mockbroker.security.client_security import ClientSecurity
 
 __all__ = ["Cluster"]
 
 Properties = Mapping[str, object] | str | Path
-
-#: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
-SHARE_PERSISTERS = ("default", "no-op", "control-records")
 
 
 class Cluster(Controlled, ClusterMethods):
@@ -129,36 +133,6 @@ def _load_control_api() -> ControlApi:
     return CLUSTER_API
 
 
-def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
-    """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
-    if versions is None:
-        return None
-    from mockbroker.config.kafka_versions import parse_versions
-
-    limits = parse_versions(versions)
-    if limits.is_complete and share_edition is not None:
-        raise ConfigError(f"versions: {versions!r} has no share edition; leave one of both out")
-    return limits
-
-
-def create_security(tls: str | None, sasl: str | None, advertised: str | None) -> ClientSecurity | None:
-    """The security of a cluster's listener, None for a plain one, which loads no module for it.
-
-    Raises: as ClientSecurity, and for a wrong address.
-    """
-    if tls is None and sasl is None:
-        return None
-    from mockbroker.security.client_security import ClientSecurity
-
-    return ClientSecurity(tls=tls, sasl=sasl, host=None if advertised is None else parse_advertised(advertised)[0])
-
-
-def refuse_own_listeners(config: BrokerConfig) -> None:
-    """Refuse `listeners` beside `tls` or `sasl`, which define the listener. Raises: ConfigError."""
-    if "listeners" in config.given:
-        raise ConfigError("listeners: given beside tls or sasl, which set the listener; give one of them")
-
-
 def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:
     """The topics to create, with their numbers of partitions: 1 for topics without one.
 
@@ -171,29 +145,6 @@ def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int
         if not isinstance(name, str) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise ConfigError(f"topics: {name!r}: {count!r}; expected a name and a number of partitions from 1 on")
     return counts
-
-
-def persister_settings(share_persister: str) -> list[str]:
-    """The broker configuration of a share persister. Raises: ConfigError for an unknown one."""
-    if share_persister not in SHARE_PERSISTERS:
-        raise ConfigError(f"share-persister: {share_persister!r} is not one of {', '.join(SHARE_PERSISTERS)}")
-    return [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if share_persister == "no-op" else []
-
-
-def refuse_unsupported_options(**options: Any) -> None:
-    """Refuse options that are reserved and not implemented yet. Raises: ConfigError that names the option."""
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
-
-
-def config_dialect(share_edition: str | None) -> ConfigDialect | None:
-    """The configuration names of an edition of KIP-932; None if they are the released ones."""
-    if share_edition is None:
-        return None
-    from mockbroker.editions.configs import config_dialect
-
-    return config_dialect(share_edition)
 
 
 def _config(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from mockbroker.cluster_methods.methods import SharedMethods
-from mockbroker.config.keys import ConfigError
 
 if TYPE_CHECKING:
     from mockbroker.control.control_server import ControlServer
@@ -53,17 +52,3 @@ class Controlled(SharedMethods):
         if self._control is None:
             raise RuntimeError("there is no control over HTTP, or it does not run: start it with control=0")
         return self._control.url
-
-
-def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:
-    """The options of the control over HTTP, None without it, which loads no module for it.
-
-    Raises: ConfigError for an invalid address or token, and for a token without an address.
-    """
-    if address is None:
-        if token is not None:
-            raise ConfigError("control-token: given without control, which it is for")
-        return None
-    from mockbroker.control.options import parse_control
-
-    return parse_control(address, token)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mockbroker.build import build_core
@@ -21,6 +20,8 @@ from mockbroker.net.listeners import Listener, check_node_count, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mockbroker.broker.node import Node
     from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.core import Core

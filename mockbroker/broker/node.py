@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
@@ -136,6 +135,8 @@ class Node:
     @cached_property
     def log_dirs(self) -> LogDirs:
         """The log directories that this node reports, by their absolute paths."""
+        from pathlib import Path
+
         config = self._cluster.config
         names = config.strings("log.dirs") or config.strings("log.dir")
         log_dirs = self._cluster.broker_storage.log_dirs(self.node_id, [str(Path(name).absolute()) for name in names])

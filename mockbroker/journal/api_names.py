@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 
 import msgspec
@@ -37,5 +36,8 @@ def _find_nearest(text: str) -> str | None:
     word = text.lower().removesuffix("request").removesuffix("response")
     if word in by_lower_case:
         return by_lower_case[word]
+    # Imported here: difflib is needed for the message of an error only.
+    from difflib import get_close_matches
+
     matches = get_close_matches(word, by_lower_case, n=1)
     return by_lower_case[matches[0]] if matches else None

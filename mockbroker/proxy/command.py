@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mockbroker.cluster_options import parse_control_options
 from mockbroker.config.keys import ConfigError
-from mockbroker.controlled import parse_control_options
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 from kwire.client.address import parse_bootstrap
 from mockbroker.cluster_methods.faults import load_faults
+from mockbroker.cluster_options import parse_control_options
 from mockbroker.config.keys import ConfigError
-from mockbroker.controlled import Controlled, parse_control_options
+from mockbroker.controlled import Controlled
 from mockbroker.proxy.methods import ProxyMethods
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 

@@ -32,7 +32,7 @@ class Peer:
 
 def mockbroker_peer() -> Peer:
     """mockbroker, with journal and all checks, as users run it."""
-    return Peer("mockbroker", (sys.executable, "-m", "mockbroker.cli", "--port", "0", "--log-level", "error"))
+    return Peer("mockbroker", (sys.executable, "-m", "mockbroker", "--port", "0", "--log-level", "error"))
 
 
 def build_kfake(go: str) -> Peer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mockbroker.cluster import config_dialect
+from mockbroker.cluster_options import config_dialect
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigError
 from mockbroker.config.profiles import PROFILES, profile_settings

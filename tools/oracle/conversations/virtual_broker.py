@@ -14,7 +14,7 @@ from kwire.codec_table import Codec
 from kwire.messages.header import RequestHeader
 from kwire.registry import codec_of_class, header_versions
 from mockbroker.build import build_core
-from mockbroker.cluster import config_dialect
+from mockbroker.cluster_options import config_dialect
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.releases import choose_release

@@ -1,0 +1,83 @@
+"""Options that `mockbroker.Cluster`, the command and the proxy share; what they need is imported if they are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.net.listeners import parse_advertised
+
+if TYPE_CHECKING:
+    from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
+    from mockbroker.control.options import ControlOptions
+    from mockbroker.security.client_security import ClientSecurity
+
+#: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
+SHARE_PERSISTERS = ("default", "no-op", "control-records")
+
+
+def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
+    """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
+    if versions is None:
+        return None
+    from mockbroker.config.kafka_versions import parse_versions
+
+    limits = parse_versions(versions)
+    if limits.is_complete and share_edition is not None:
+        raise ConfigError(f"versions: {versions!r} has no share edition; leave one of both out")
+    return limits
+
+
+def create_security(tls: str | None, sasl: str | None, advertised: str | None) -> ClientSecurity | None:
+    """The security of a cluster's listener, None for a plain one, which loads no module for it.
+
+    Raises: as ClientSecurity, and for a wrong address.
+    """
+    if tls is None and sasl is None:
+        return None
+    from mockbroker.security.client_security import ClientSecurity
+
+    return ClientSecurity(tls=tls, sasl=sasl, host=None if advertised is None else parse_advertised(advertised)[0])
+
+
+def refuse_own_listeners(config: BrokerConfig) -> None:
+    """Refuse `listeners` beside `tls` or `sasl`, which define the listener. Raises: ConfigError."""
+    if "listeners" in config.given:
+        raise ConfigError("listeners: given beside tls or sasl, which set the listener; give one of them")
+
+
+def persister_settings(share_persister: str) -> list[str]:
+    """The broker configuration of a share persister. Raises: ConfigError for an unknown one."""
+    if share_persister not in SHARE_PERSISTERS:
+        raise ConfigError(f"share-persister: {share_persister!r} is not one of {', '.join(SHARE_PERSISTERS)}")
+    return [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if share_persister == "no-op" else []
+
+
+def refuse_unsupported_options(**options: Any) -> None:
+    """Refuse options that are reserved and not implemented yet. Raises: ConfigError that names the option."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
+
+
+def config_dialect(share_edition: str | None) -> ConfigDialect | None:
+    """The configuration names of an edition of KIP-932; None if they are the released ones."""
+    if share_edition is None:
+        return None
+    from mockbroker.editions.configs import config_dialect
+
+    return config_dialect(share_edition)
+
+
+def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:
+    """The options of the control over HTTP, None without it, which loads no module for it.
+
+    Raises: ConfigError for an invalid address or token, and for a token without an address.
+    """
+    if address is None:
+        if token is not None:
+            raise ConfigError("control-token: given without control, which it is for")
+        return None
+    from mockbroker.control.options import parse_control
+
+    return parse_control(address, token)
