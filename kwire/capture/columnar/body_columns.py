@@ -216,6 +216,17 @@ def _batch_checksums(data: bytes, begin: Ints, stop: Ints) -> Ints:
 
 def string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
     """A column of strings from their offsets and sizes; null for null and empty strings."""
+    return pa.StringArray.from_buffers(len(at), *_value_buffers(data, at, size, size > 0))
+
+
+def binary_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
+    """A column of byte strings from their offsets and sizes; null for a size of -1."""
+    buffers = _value_buffers(data, at, size, size >= 0)
+    return pa.Array.from_buffers(pa.binary(), len(at), [buffers[2], buffers[0], buffers[1]])
+
+
+def _value_buffers(data: bytes, at: Ints, size: Ints, is_present: Bools) -> list[pa.Buffer]:
+    """The offsets, the bytes and the validity of values."""
     count = np.maximum(size, 0)
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
@@ -223,9 +234,8 @@ def string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
     offsets_in_data = np.repeat(at - begins, count) + np.arange(total)
     characters = np.frombuffer(data, dtype=np.uint8)[offsets_in_data]
     offsets = np.concatenate([np.zeros(1, dtype=np.int32), ends.astype(np.int32)])
-    is_present = np.packbits(count > 0, bitorder="little")
-    buffers = [pa.py_buffer(part.tobytes()) for part in (offsets, characters, is_present)]
-    return pa.StringArray.from_buffers(len(at), *buffers)
+    parts = offsets, characters, np.packbits(is_present, bitorder="little")
+    return [pa.py_buffer(part.tobytes()) for part in parts]
 
 
 @cache

@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 
 # Limit of the decompressed size of one batch.
 _RECORDS_SIZE_MAX = 128 * 1024 * 1024
-# The last millisecond of the year 9999, the latest that RFC 3339, Python and Spark (towards Python) support.
-_TIMESTAMP_MAX = 253_402_300_799_999
+TIMESTAMP_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999, the latest that RFC 3339, Python and Spark (towards Python) support."""
+TIMESTAMP_TYPES = {0: "create", 1: "append"}
 
-_RECORD_COLUMNS = (
+RECORD_COLUMNS = (
     *("offset", "timestamp", "timestamp_type", "codec", "is_control", "producer_id"),
-    *("key_size", "value_size", "headers", *DEAD_LETTER_COLUMNS, "key", "value"),
+    *("key_size", "value_size", "headers", *DEAD_LETTER_COLUMNS, "key", "value", "issue"),
 )
+_NO_RECORD = (None,) * (len(RECORD_COLUMNS) - 1)
 ERROR_FIELDS = ("error_code", "partition_error_code", "acknowledge_error_code")
 """The fields of a partition that may hold its error code, by priority."""
-_DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
+DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
 
 
 class PartitionValues(NamedTuple):
@@ -82,50 +84,76 @@ def partition_rows(pairer: PartitionPairer, exchange: Exchange) -> Iterator[Row]
 
 def record_rows(pairer: PartitionPairer, exchange: Exchange, *, payload: bool) -> Iterator[Row]:
     """A row for each record of Produce requests, Fetch and ShareFetch responses."""
-    for side in (exchange.request, exchange.response):
-        direction = _DIRECTIONS.get(side.name) if side is not None else None
-        if side is None or side.body is None or direction is None:
+    sides = exchange.request, exchange.response
+    named_bodies = [("", None) if side is None else (side.name, side.body) for side in sides]
+    message_columns: Row | None = None
+    for topic, number, direction, values in record_values(*named_bodies, payload=payload):
+        side = exchange.request if direction == "produce" else exchange.response
+        message_columns = message_columns or pairer.message_columns(exchange)
+        yield {
+            **message_columns,
+            "direction": direction,
+            "ts": side.frame.ts if side is not None else None,
+            **pairer.partition_columns(topic, number),
+            **dict(zip(RECORD_COLUMNS, values, strict=True)),
+        }
+
+
+def record_values(
+    request: tuple[str, msgspec.Struct | None], response: tuple[str, msgspec.Struct | None], *, payload: bool
+) -> Iterator[tuple[MessageTopic, int, str, tuple[object, ...]]]:
+    """Topic, partition, direction and the values of `RECORD_COLUMNS` of each record.
+
+    Args: request, response: the name and the body of each.
+    """
+    for name, body in (request, response):
+        direction = DIRECTIONS.get(name)
+        if body is None or direction is None:
             continue
         is_produce = direction == "produce"
-        common_columns = {**pairer.message_columns(exchange), "direction": direction, "ts": side.frame.ts}
-        for pair in pairer.pair_partitions(exchange):
+        for topic, number, requested, responded in pair_structs(request[1], response[1]):
             # A producer counts offsets from 0; only the response has the offset in the log.
-            start = _produced_base_offset(pair.responded) if is_produce else 0
-            records = partition_records(side.name, pair.requested if is_produce else pair.responded)
-            for row in _rows_of_records(records, start, counts_from_zero=is_produce, payload=payload):
-                yield {**common_columns, **pair.columns(), **row}
+            start = _produced_base_offset(responded) if is_produce else 0
+            records = partition_records(name, requested if is_produce else responded)
+            for values in values_of_records(records, start, counts_from_zero=is_produce, payload=payload):
+                yield topic, number, direction, values
 
 
-def _rows_of_records(records: Records, start: int | None, *, counts_from_zero: bool, payload: bool) -> Iterator[Row]:
-    """The columns of each record. Damage ends the batches with a row that has only an issue."""
+def values_of_records(
+    records: Records, start: int | None, *, counts_from_zero: bool, payload: bool
+) -> Iterator[tuple[object, ...]]:
+    """The values of `RECORD_COLUMNS` of each record. Damage ends the batches with a row that has only an issue.
+
+    Args: start: is added to the offsets, None if that is not known. counts_from_zero: whether each batch does.
+    """
     try:
         for batch in read_complete_batches(records):
             for record in batch.records(_RECORDS_SIZE_MAX, strict=False):
-                yield _record_columns(batch, record, start, payload=payload)
+                yield _record_values(batch, record, start, payload=payload)
             if start is not None and counts_from_zero:
                 start += batch.count
     except WireError as error:
-        yield {**dict.fromkeys(_RECORD_COLUMNS), "issue": str(error)}
+        yield (*_NO_RECORD, str(error))
 
 
-def _record_columns(batch: Batch, record: Record, start: int | None, *, payload: bool) -> Row:
-    return {
-        "offset": None if start is None else none_if_not_int64(record.offset + start),
-        "timestamp": record.timestamp * 1_000_000 if 0 <= record.timestamp <= _TIMESTAMP_MAX else None,
-        "timestamp_type": {0: "create", 1: "append"}.get(batch.timestamp_type),
-        "codec": codec_label(batch),
-        "is_control": batch.is_control,
-        "producer_id": none_if_negative(batch.producer_id),
-        "key_size": None if record.key is None else len(record.key),
-        "value_size": None if record.value is None else len(record.value),
-        "headers": [
-            {"key": name, "value_size": None if value is None else len(value)} for name, value in record.headers
-        ],
-        **dead_letter_columns(record),
-        "key": record.key if payload else None,
-        "value": record.value if payload else None,
-        "issue": None,
-    }
+def _record_values(batch: Batch, record: Record, start: int | None, *, payload: bool) -> tuple[object, ...]:
+    key, value = record.key, record.value
+    headers = [{"key": name, "value_size": None if data is None else len(data)} for name, data in record.headers]
+    return (
+        None if start is None else none_if_not_int64(record.offset + start),
+        record.timestamp * 1_000_000 if 0 <= record.timestamp <= TIMESTAMP_MAX else None,
+        TIMESTAMP_TYPES.get(batch.timestamp_type),
+        codec_label(batch),
+        batch.is_control,
+        none_if_negative(batch.producer_id),
+        None if key is None else len(key),
+        None if value is None else len(value),
+        headers,
+        *dead_letter_columns(record).values(),
+        key if payload else None,
+        value if payload else None,
+        None,
+    )
 
 
 def first_error_code(struct: msgspec.Struct | None) -> int | None:

@@ -16,8 +16,10 @@ import pyarrow as pa
 from kwire.capture.columnar.batch_merge import ROWS_MAX, BatchSorter, RowBatch
 from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
 from kwire.capture.columnar.levels.body_source import BodySource
+from kwire.capture.columnar.levels.level_columns import LevelColumns, RowCollector
 from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows, concatenate_level_rows
 from kwire.capture.columnar.levels.partition_columns import PartitionColumns
+from kwire.capture.columnar.levels.record_columns import RecordColumns
 from kwire.capture.columnar.levels.topic_history import TopicHistory
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
-LEVELS = {"partitions": PartitionColumns}
+LEVELS: dict[str, type[LevelColumns]] = {each.LEVEL: each for each in (PartitionColumns, RecordColumns)}
 """The levels that are built by columns."""
 
 
@@ -52,7 +54,7 @@ class LevelReader(ColumnarReader):
         super().__init__(index, flows, options)
         self._level = level
         self._names = list(columns)
-        self._builder = LEVELS[level](columns)
+        self._builder = LEVELS[level](columns, payload=options.payload)
         self._topics = TopicHistory(options.topics)
         self._rows_of_outcome = make_row_builder(level, self._file, options, self._topics)
 
@@ -155,7 +157,7 @@ class LevelReader(ColumnarReader):
                 is_left[done] = False
         left = np.nonzero(is_left)[0]
         if len(left):
-            collector = self._builder.collect()
+            collector = RowCollector(self._builder)
             source = BodySource(self.bodies, span, self._exchange_builder)
             for number, request, response in source.bodies(exchanges, left, self._builder.needs_request):
                 collector.add_exchange(number, request, response)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from kwire.capture.columnar.body_columns import message_name
 from kwire.capture.columnar.levels.batch_headers import summarize_batches
+from kwire.capture.columnar.levels.level_columns import LevelColumns
 from kwire.capture.columnar.levels.level_rows import (
     BodyGroup,
     DecodedBodies,
@@ -20,34 +21,31 @@ from kwire.capture.columnar.levels.level_rows import (
     repeated_exchanges,
 )
 from kwire.capture.columnar.levels.table_plan import Wanted, partition_classes
-from kwire.capture.columnar.levels.topic_history import UUID
-from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.record_rows import ERROR_FIELDS, BatchValues, batch_values, partition_values, response_columns
 from kwire.error_codes import name_of
 from kwire.payload import RECORDS_FIELDS
 from kwire.registry import codec_of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     import msgspec
 
+    from kwire.capture.columnar.levels.level_columns import NamedBody, Values
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
 
-_BATCH_COLUMNS = BatchValues._fields
 _RESPONSE_COLUMNS = ("high_watermark", "log_start")
-_COLUMNS = ("partition", "error_code", "error_name", *_RESPONSE_COLUMNS, *_BATCH_COLUMNS)
 
 
-class PartitionColumns:
-    """Builds rows of partitions with some of the columns of the level."""
+class PartitionColumns(LevelColumns):
+    """Builds rows of partitions."""
 
-    def __init__(self, columns: Collection[str]) -> None:
-        """What only other columns need is not decoded."""
-        self._columns = [name for name in _COLUMNS if name in columns or name == "partition"]
-        self._needs_batches = not set(_BATCH_COLUMNS).isdisjoint(columns)
-        self._types = {field.name: field.type for field in arrow_schema("partitions")}
+    LEVEL = "partitions"
+    COLUMNS = ("partition", "error_code", "error_name", *_RESPONSE_COLUMNS, *BatchValues._fields)
+
+    def __init__(self, columns: Collection[str], *, payload: bool = False) -> None:
+        super().__init__(columns, payload=payload)
+        self._needs_batches = not set(BatchValues._fields).isdisjoint(columns)
 
     def has_rows(self, api_key: int) -> bool:
         """Whether exchanges of an API may have rows."""
@@ -57,8 +55,6 @@ class PartitionColumns:
     def needs_request(self, api_key: int) -> bool:
         """Whether the request of an exchange with a valid response is needed."""
         return self._needs_batches and message_name(api_key, "Request") in RECORDS_FIELDS
-
-    # Many exchanges together
 
     def read_group(self, group: BodyGroup) -> tuple[list[LevelRows], Ints]:
         """The rows of the exchanges whose bodies could be decoded together, and these exchanges."""
@@ -86,7 +82,7 @@ class PartitionColumns:
             responded = _select_good(responded, is_good)
             requested = None if requested is None else _select_good(requested, is_good)
             rows.append(self._answered_rows(group, responses, responded, requests, requested))
-        if requests is not None and requested is not None and len(unanswered):
+        if requests is not None and requested is not None and len(requested) and len(unanswered):
             is_unanswered = np.zeros(len(group.exchanges), dtype=np.bool_)
             is_unanswered[unanswered] = True
             rows.append(self._unanswered_rows(group, requests, _select_good(requested, is_good & is_unanswered)))
@@ -125,7 +121,7 @@ class PartitionColumns:
         for name, field in zip(_RESPONSE_COLUMNS, ("high_watermark", "log_start_offset"), strict=True):
             default = _field_default(cls, field)
             values = _values(responded, field, -1 if default is None else default)
-            columns[name] = int_array(values, self._types[name], values < 0)
+            columns[name] = int_array(values, self.types[name], values < 0)
         if self._needs_batches:
             base_offset = _values(responded, "base_offset", -1)
             if requests is not None and requested is not None:
@@ -143,7 +139,7 @@ class PartitionColumns:
         nothing = np.zeros(len(requested), dtype=np.int64)
         columns = self._partition_columns(requested, nothing, np.ones(len(requested), dtype=np.bool_))
         for name in _RESPONSE_COLUMNS:
-            columns[name] = pa.nulls(len(requested), self._types[name])
+            columns[name] = pa.nulls(len(requested), self.types[name])
         if self._needs_batches:
             at, size = requested.columns["records"]
             columns |= self._batch_columns(requests.data, at, np.where(size > 0, size, -1), nothing - 1)
@@ -151,14 +147,14 @@ class PartitionColumns:
 
     def _partition_columns(self, partitions: Partitions, code: Ints, is_null: Bools) -> dict[str, pa.Array]:
         return {
-            "partition": int_array(partitions.number, self._types["partition"]),
-            "error_code": int_array(code, self._types["error_code"], is_null),
+            "partition": int_array(partitions.number, self.types["partition"]),
+            "error_code": int_array(code, self.types["error_code"], is_null),
             "error_name": error_names(code, is_null),
         }
 
     def _batch_columns(self, data: bytes, at: Ints, size: Ints, base_offset: Ints) -> dict[str, pa.Array]:
         """The columns of record batches. Args: size: -1 where there are no records. base_offset: of the response."""
-        found, types = summarize_batches(data, at, size), self._types
+        found, types = summarize_batches(data, at, size), self.types
         is_placed, is_absent = base_offset >= 0, size < 0
         base = np.where(is_placed, base_offset, found.base_offset)
         return {
@@ -177,51 +173,16 @@ class PartitionColumns:
         }
 
     def _make_rows(self, group: BodyGroup, partitions: Partitions, columns: dict[str, pa.Array]) -> LevelRows:
-        ts = group.exchanges.request.frame.ts[partitions.exchange]
-        chosen = {name: columns[name] for name in self._columns}
-        return LevelRows(partitions.exchange, ts, (partitions.names, partitions.ids), chosen)
+        topic = partitions.names, partitions.ids
+        return self.build_rows(group.exchanges, partitions.exchange, topic, columns)
 
-    # One exchange at a time
-
-    def collect(self) -> PartitionCollector:
-        """Collects the rows of other exchanges."""
-        return PartitionCollector(self._columns, self._types, needs_batches=self._needs_batches)
-
-
-class PartitionCollector:
-    """Collects the rows of exchanges whose bodies were decoded one by one."""
-
-    def __init__(self, columns: list[str], types: dict[str, pa.DataType], *, needs_batches: bool) -> None:
-        self._columns = columns
-        self._types = types
-        self._needs_batches = needs_batches
-        self._exchange: list[int] = []
-        self._names: list[str | None] = []
-        self._ids: list[bytes | None] = []
-        self._values: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-
-    def add_exchange(
-        self, exchange: int, request: tuple[str, msgspec.Struct | None], response: tuple[str, msgspec.Struct | None]
-    ) -> None:
-        """Add the rows of an exchange. Args: request, response: the name and the body of each."""
-        out = self._values
+    def read_bodies(self, request: NamedBody, response: NamedBody) -> Iterator[Values]:
+        """The rows of one exchange."""
         for topic, number, code, records, responded in partition_values(request, response):
-            self._exchange.append(exchange)
-            self._names.append(topic.name)
-            self._ids.append(topic.topic_id)
-            out["partition"].append(number)
-            out["error_code"].append(code)
-            out["error_name"].append(None if code is None else name_of(code))
             batches = batch_values(records if self._needs_batches else None)
-            for name, value in {**batches._asdict(), **response_columns(responded)}.items():
-                out[name].append(value)
-
-    def rows(self, exchanges: ExchangeColumns) -> LevelRows:
-        """The rows of all exchanges that were added."""
-        exchange = np.array(self._exchange, dtype=np.int64)
-        columns = {name: pa.array(self._values[name], type=self._types[name]) for name in self._columns}
-        topic = pa.array(self._names, type=pa.string()), pa.array(self._ids, type=UUID)
-        return LevelRows(exchange, exchanges.request.frame.ts[exchange], topic, columns)
+            values = {**batches._asdict(), **response_columns(responded)}
+            name = None if code is None else name_of(code)
+            yield topic, (number, code, name, *map(values.__getitem__, self.COLUMNS[3:]))
 
 
 def _select_good(partitions: Partitions, is_good: Bools) -> Partitions:

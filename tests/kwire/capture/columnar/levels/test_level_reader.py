@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 
+import pyarrow as pa
 import pytest
 
 from kwire import registry
@@ -16,7 +17,7 @@ from kwire.capture.columnar.levels.level_reader import LEVELS, LevelReader
 from kwire.capture.index.scan import scanner
 from kwire.capture.model import Row
 from kwire.capture.options import ExchangeCondition, ExchangeFilter, Options
-from kwire.capture.reader import read_batches
+from kwire.capture.reader import read_flow_batches
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.levels import api_keys_of_level, options_for_level
 from kwire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
@@ -31,6 +32,7 @@ from kwire.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.records import Record
+from kwire.records.batch import with_append_time
 from kwire.records.writer import write_batch
 from kwire.registry import DEFAULT_EDITION
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
@@ -130,27 +132,46 @@ def test_many_similar_exchanges(level: str, name: str, noise: float) -> None:
     check_level(copy_connections(path, 13, noise=noise), level)
 
 
+def several_records(*values: bytes | None, codec: str = "none", producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
+    """A batch of these values; every other record has a key."""
+    producer_id, epoch, sequence = producer
+    keys = [b"key" if number % 2 else None for number in range(len(values))]
+    records = [Record(offset, 1_700_000_000_000, *pair) for offset, pair in enumerate(zip(keys, values, strict=True))]
+    return write_batch(records, codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+ONE_RECORD = several_records(b"v")
 BATCHES = {
-    "one": write_batch([Record(value=b"v")]),
-    "several codecs": b"".join(write_batch([Record(value=b"v")], codec=codec) for codec in ("none", "gzip", "none")),
-    "a producer": write_batch([Record(value=b"v")], producer_id=7, producer_epoch=3, base_sequence=5),
-    "two, the last one cut off": write_batch([Record(value=b"v")]) + write_batch([Record(value=b"v")])[:-1],
+    "one record": ONE_RECORD,
+    "several records": several_records(b"v", None, b"", b"w" * 300),
+    "several batches": several_records(b"v", b"w") + several_records(b"x", b"y", b"z"),
+    "several codecs": b"".join(several_records(b"v", b"w", codec=codec) for codec in ("none", "gzip", "none")),
+    "a producer": several_records(b"v", producer=(7, 3, 5)),
+    "two, the last one cut off": ONE_RECORD + ONE_RECORD[:-1],
     "an offset": write_batch([Record(offset=2**40, value=b"v")]),
-    "cut off in its header": write_batch([Record(value=b"v")]) + bytes(16),
-    "of an unknown magic": write_batch([Record(value=b"v")]) + bytes(16) + b"\x09" + bytes(60),
-    "negative count": b"".join((write_batch([Record()])[:57], b"\xff" * 4, write_batch([Record()])[61:])),
+    "an offset near the limit": write_batch([Record(offset=2**62, value=b"v")]),
+    "times of a wide range": write_batch([Record(0, 0), Record(1, 2**40), Record(2, 2**21)]),
+    "a negative time": write_batch([Record(0, -1)]),
+    "the broker's time": with_append_time(several_records(b"v", b"w"), 1_700_000_000_123),
+    "headers": write_batch([Record(value=b"v", headers=(("a", b"1"), ("b", None)))]),
+    "a dead letter": write_batch([Record(value=b"v", headers=(("__dlq.errors.group", b"g"),))]),
+    "cut off in its header": ONE_RECORD + bytes(16),
+    "of an unknown magic": ONE_RECORD + bytes(16) + b"\x09" + bytes(60),
+    "negative count": b"".join((ONE_RECORD[:57], b"\xff" * 4, ONE_RECORD[61:])),
+    "more records than bytes": b"".join((ONE_RECORD[:57], b"\x7f\xff\xff\xff", ONE_RECORD[61:])),
+    "fewer records than bytes": b"".join((ONE_RECORD[:57], bytes(4), ONE_RECORD[61:])),
+    "a record of another size": b"".join((ONE_RECORD[:61], b"\x20", ONE_RECORD[62:])),
     "empty": b"",
 }
 
 
-@pytest.mark.parametrize("name", BATCHES)
-@pytest.mark.parametrize("count", [1, TOGETHER])
-def test_record_batches(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    records = BATCHES[name]
+def add_batches(records: bytes) -> Callable[[CapturedConnection, int], int]:
+    """Adds a Produce whose response has another order of partitions, and a Fetch."""
 
     def add(connection: CapturedConnection, number: int) -> int:
-        asked = TopicProduceData("t", partition_data=[PartitionProduceData(1, records), PartitionProduceData(0, None)])
-        answered = [PartitionProduceResponse(0, 0, 40), PartitionProduceResponse(1, 0, -1), PartitionProduceResponse(2)]
+        asked = TopicProduceData("t", partition_data=[PartitionProduceData(n, records) for n in (1, 3, 4)])
+        asked.partition_data.append(PartitionProduceData(0, None))
+        answered = [PartitionProduceResponse(n, 0, base) for n, base in ((0, 40), (4, 2**62), (1, -1), (2, 5), (3, 50))]
         request = ProduceRequest(acks=1, topic_data=[asked])
         response = ProduceResponse(responses=[TopicProduceResponse("t", partition_responses=answered)])
         add_exchange(connection, PRODUCE, number, request, response)
@@ -159,19 +180,43 @@ def test_record_batches(name: str, count: int, monkeypatch: pytest.MonkeyPatch) 
         add_exchange(connection, FETCH, number + 1, FetchRequest(), fetched)
         return 2
 
-    capture = level_capture(add, count)
-    assert len(check_level(capture)) == 5 * count
-    assert decoded_one_by_one(capture, "partitions", monkeypatch) == (0 if count == TOGETHER else 2)
+    return add
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("count", [1, TOGETHER])
+def test_record_batches(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = level_capture(add_batches(BATCHES[name]), count)
+
+    assert len(check_level(capture)) == 7 * count
+    check_level(capture, "records", Options(payload=True))
+    for level in ("partitions", "records"):
+        assert decoded_one_by_one(capture, level, monkeypatch) == (0 if count == TOGETHER else 2)
+
+
+def test_records_of_requests_without_a_response_have_no_offset() -> None:
+    def add(connection: CapturedConnection, number: int) -> int:
+        topic = TopicProduceData("t", partition_data=[PartitionProduceData(1, BATCHES["several batches"])])
+        add_exchange(connection, PRODUCE, number, ProduceRequest(acks=0, topic_data=[topic]), None)
+        return 1
+
+    rows = check_level(level_capture(add), "records")
+    assert [row["offset"] for row in rows] == [None] * 5 * TOGETHER
 
 
 def test_a_produce_request_without_acks_has_rows() -> None:
     def add(connection: CapturedConnection, number: int) -> int:
-        topic = TopicProduceData("t", partition_data=[PartitionProduceData(1, BATCHES["one"])])
+        topic = TopicProduceData("t", partition_data=[PartitionProduceData(1, ONE_RECORD)])
         add_exchange(connection, PRODUCE, number, ProduceRequest(acks=0, topic_data=[topic]), None)
+        return 1
+
+    def add_nothing(connection: CapturedConnection, number: int) -> int:
+        add_exchange(connection, PRODUCE, number, ProduceRequest(acks=0), None)
         return 1
 
     rows = check_level(level_capture(add))
     assert [(row["error_code"], row["records"]) for row in rows] == [(None, 1)] * TOGETHER
+    assert check_level(level_capture(add_nothing)) == check_level(level_capture(add_nothing), "records") == []
 
 
 def test_a_partition_that_a_message_names_twice_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,12 +315,12 @@ def test_options_mean_the_same(level: str, name: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_each_column_can_be_read_alone(level: str) -> None:
     (path,) = (path for path in FILES if path.stem == "small_share")
-    capture = copy_connections(path, 13)
-    expected = batch_rows(read_batches(capture, level))
+    found_index = index.build_index(copy_connections(path, 13))
+    expected = pa.Table.from_batches(read_flow_batches([found_index], None, level))
 
-    for column in level_columns(level):
-        found = batch_rows(read_batches(capture, level, columns=[column.name]))
-        assert found == [{column.name: row[column.name]} for row in expected]
+    for column in expected.column_names:
+        found = pa.Table.from_batches(read_flow_batches([found_index], None, level, columns=[column]))
+        assert found.equals(expected.select([column]))
 
 
 @pytest.mark.parametrize("level", LEVELS)

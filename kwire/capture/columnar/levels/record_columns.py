@@ -1,0 +1,212 @@
+"""Columns of the level `records`: the records of Produce requests, Fetch and ShareFetch responses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kwire.capture.columnar.body_columns import binary_array, message_name
+from kwire.capture.columnar.levels.level_columns import LevelColumns
+from kwire.capture.columnar.levels.level_rows import (
+    DecodedBodies,
+    Partitions,
+    find_requested,
+    int_array,
+    repeated_exchanges,
+)
+from kwire.capture.columnar.levels.record_tables import PartitionRecords, RecordTable, read_records
+from kwire.capture.columnar.levels.table_plan import Wanted
+from kwire.capture.rows.record_rows import (
+    DIRECTIONS,
+    RECORD_COLUMNS,
+    TIMESTAMP_MAX,
+    TIMESTAMP_TYPES,
+    record_values,
+    values_of_records,
+)
+from kwire.payload import codec_name
+from kwire.records.batch import APPEND_TIME_BIT, CONTROL_BIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kwire.capture.columnar.levels.level_columns import NamedBody, Values
+    from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+
+_PRODUCE = 0
+_SAFE = 1 << 61
+
+
+class RecordColumns(LevelColumns):
+    """Builds rows of records."""
+
+    LEVEL = "records"
+    COLUMNS = ("partition", "direction", *RECORD_COLUMNS)
+
+    def has_rows(self, api_key: int) -> bool:
+        """Whether exchanges of an API may have rows."""
+        return any(message_name(api_key, kind) in DIRECTIONS for kind in ("Request", "Response"))
+
+    def needs_request(self, api_key: int) -> bool:
+        """Whether the request of an exchange with a valid response is needed."""
+        return api_key == _PRODUCE
+
+    def row_times(self, exchanges: ExchangeColumns) -> Ints:
+        """When the frame with the records began."""
+        is_produce = exchanges.request.api_key == _PRODUCE
+        times: Ints = np.where(is_produce, exchanges.request.frame.ts, exchanges.response.frame.ts)
+        return times
+
+    def read_bodies(self, request: NamedBody, response: NamedBody) -> Iterator[Values]:
+        """The rows of one exchange."""
+        for topic, number, direction, values in record_values(request, response, payload=self.payload):
+            yield topic, (number, direction, *values)
+
+    def build_array(self, name: str, values: Sequence[Any]) -> pa.Array:
+        """A column of values of rows that were read one by one."""
+        if name == "timestamp":
+            values = [None if ts is None else ts // 1000 for ts in values]
+        return super().build_array(name, values)
+
+    def read_group(self, group: BodyGroup) -> tuple[list[LevelRows], Ints]:
+        """The rows of the exchanges whose bodies could be decoded together, and these exchanges."""
+        is_good = np.zeros(len(group.exchanges), dtype=np.bool_)
+        has_response = group.has_response
+        answered, unanswered = group.rows[has_response], group.rows[~has_response]
+        is_produce = group.api_key == _PRODUCE
+        wanted = Wanted(("base_offset",) if is_produce else ("records",))
+        responses = group.decode("Response", answered, wanted) if len(answered) else None
+        # Nothing was fetched without a response.
+        is_good[unanswered] = True
+        responded = None
+        if responses is not None:
+            is_good[responses.good_rows] = True
+            responded = responses.partitions()
+            is_good[repeated_exchanges(responded)] = False
+        bodies, partitions = responses, responded
+        if is_produce:
+            bodies = group.decode("Request", group.rows, Wanted(("records",)))
+            if bodies is None:
+                return [], group.rows[:0]
+            partitions = bodies.partitions()
+            is_request_good = np.zeros(len(group.exchanges), dtype=np.bool_)
+            is_request_good[bodies.good_rows] = True
+            is_request_good[repeated_exchanges(partitions)] = False
+            is_good &= is_request_good
+        done = group.rows[is_good[group.rows]]
+        if bodies is None or partitions is None or not len(partitions):
+            return [], done
+        partitions = partitions.select(np.nonzero(is_good[partitions.exchange])[0])
+        if responded is not None:
+            responded = responded.select(np.nonzero(is_good[responded.exchange])[0])
+        start = np.zeros(len(partitions), dtype=np.int64)
+        if is_produce:
+            partitions, start = _place_records(partitions, responded)
+        return self._rows(group, bodies, partitions, start), done
+
+    def _rows(self, group: BodyGroup, bodies: DecodedBodies, partitions: Partitions, start: Ints) -> list[LevelRows]:
+        """The rows of the records in partitions. Args: start: is added to the offsets; -1 if it is not known."""
+        at, size = partitions.columns["records"]
+        is_unsafe = start >= _SAFE
+        found = read_records(bodies.data, at, np.where(is_unsafe, 0, size))
+        left = np.nonzero(~found.is_read | is_unsafe)[0]
+        place, arrays = self._record_arrays(group, bodies.data, found, start)
+        if len(left):
+            other_place, others = self._arrays_of_partitions(group, bodies.data, (at, size), start, left)
+            place = np.concatenate([place, other_place])
+            arrays = {name: pa.concat_arrays([arrays[name], others[name]]) for name in arrays}
+            order = np.argsort(place, kind="stable")
+            place, rows = place[order], pa.array(order)
+            arrays = {name: array.take(rows) for name, array in arrays.items()}
+        if not len(place):
+            return []
+        if "partition" in self.columns:
+            arrays["partition"] = int_array(partitions.number[place], self.types["partition"])
+        exchange, rows = partitions.exchange[place], pa.array(place)
+        topic = partitions.names.take(rows), partitions.ids.take(rows)
+        return [self.build_rows(group.exchanges, exchange, topic, arrays)]
+
+    def _record_arrays(
+        self, group: BodyGroup, data: bytes, found: PartitionRecords, start: Ints
+    ) -> tuple[Ints, dict[str, pa.Array]]:
+        """The partition of each record, in order, and the columns of the records that were read together."""
+        batches, records = found.batches, found.records
+        order = np.lexsort((records.batch, batches.partition[records.batch]))
+        if not bool((order[1:] > order[:-1]).all()):
+            records = RecordTable(*(column[order] for column in records))
+        batch = records.batch
+        place = batches.partition[batch]
+        offset, timestamp = batches.base_offset[batch] + records.offset_delta, batches.max_timestamp[batch]
+        if group.api_key == _PRODUCE:
+            offset = offset + start[place] + batches.before[batch]
+        is_append_time = (batches.attributes[batch] & APPEND_TIME_BIT) != 0
+        timestamp = np.where(is_append_time, timestamp, batches.base_timestamp[batch] + records.timestamp_delta)
+        producer_id, types = batches.producer_id[batch], self.types
+        is_outside = (timestamp < 0) | (timestamp > TIMESTAMP_MAX)
+        micros = np.where(is_outside, 0, timestamp) * 1000
+        labels = pa.array([TIMESTAMP_TYPES[0], TIMESTAMP_TYPES[1]], type=pa.string())
+        arrays = {
+            "offset": int_array(offset, types["offset"], start[place] < 0),
+            "timestamp": pa.array(micros, type=pa.int64(), mask=is_outside).view(types["timestamp"]),
+            "timestamp_type": labels.take(pa.array(is_append_time.astype(np.int64))),
+            "is_control": pa.array((batches.attributes[batch] & CONTROL_BIT) != 0),
+            "producer_id": int_array(producer_id, types["producer_id"], producer_id < 0),
+            "key_size": int_array(records.key_size, types["key_size"], records.key_size < 0),
+            "value_size": int_array(records.value_size, types["value_size"], records.value_size < 0),
+            "headers": _no_headers(len(batch), types["headers"]),
+            "codec": pa.repeat(pa.scalar(codec_name(0)), len(batch)),
+            "direction": pa.repeat(pa.scalar(DIRECTIONS[_message_with_records(group)]), len(batch)),
+        }
+        if self.payload:
+            arrays["key"] = binary_array(data, records.key_at, records.key_size)
+            arrays["value"] = binary_array(data, records.value_at, records.value_size)
+        names = [name for name in self.columns if name != "partition"]
+        return place, {name: arrays[name] if name in arrays else pa.nulls(len(batch), types[name]) for name in names}
+
+    def _arrays_of_partitions(
+        self, group: BodyGroup, data: bytes, ranges: tuple[Ints, Ints], start: Ints, rows: Ints
+    ) -> tuple[Ints, dict[str, pa.Array]]:
+        """The same of partitions whose records are read one by one."""
+        places: list[int] = []
+        values: list[tuple[object, ...]] = []
+        view, is_produce = memoryview(data), group.api_key == _PRODUCE
+        for row in rows.tolist():
+            at, size = int(ranges[0][row]), max(int(ranges[1][row]), 0)
+            first = int(start[row]) if start[row] >= 0 else None
+            found = values_of_records(view[at : at + size], first, counts_from_zero=is_produce, payload=self.payload)
+            values += found
+            places += [row] * (len(values) - len(places))
+        columns = list(zip(*values, strict=True)) or [()] * len(RECORD_COLUMNS)
+        by_name = dict(zip(RECORD_COLUMNS, columns, strict=True))
+        by_name["direction"] = (DIRECTIONS[_message_with_records(group)],) * len(values)
+        names = [name for name in self.columns if name != "partition"]
+        arrays = {name: self.build_array(name, by_name[name]) for name in names}
+        return np.array(places, dtype=np.int64), arrays
+
+
+def _message_with_records(group: BodyGroup) -> str:
+    return message_name(group.api_key, "Request" if group.api_key == _PRODUCE else "Response")
+
+
+def _place_records(requested: Partitions, responded: Partitions | None) -> tuple[Partitions, Ints]:
+    """The partitions in the order of the response, then the others; and the offset in the log of each first record."""
+    start = np.full(len(requested), -1, dtype=np.int64)
+    if responded is None or not len(responded):
+        return requested, start
+    places = find_requested(responded, requested)
+    known = np.nonzero(places >= 0)[0]
+    position = np.arange(len(requested), dtype=np.int64) + len(responded)
+    position[places[known]] = known
+    start[places[known]] = np.maximum(responded.columns["base_offset"][0][known], -1)
+    order = np.lexsort((position, requested.exchange))
+    return requested.select(order), start[order]
+
+
+def _no_headers(count: int, kind: pa.DataType) -> pa.Array:
+    """Empty lists."""
+    offsets = pa.array(np.zeros(count + 1, dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array([], type=kind.value_type)).cast(kind)

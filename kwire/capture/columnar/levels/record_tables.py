@@ -1,0 +1,177 @@
+"""Read the records of many partitions together: a batch of each partition at a time, then a record of each batch.
+
+Only valid batches without compression, of records without headers, are read; partitions with others are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kwire.capture.columnar.body_columns import read_numbers
+from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE, BodyWalker
+from kwire.capture.index.arrays import NO_NUMBERS
+from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
+
+if TYPE_CHECKING:
+    from kwire.capture.index.arrays import Bools, Ints
+
+# Up to the magic, which all formats have at this offset.
+_START_SIZE = 17
+_CODEC_BITS = 0x07
+# Below this, the sum of four numbers fits 64 bits.
+_SAFE = 1 << 61
+
+
+class BatchTable(NamedTuple):
+    """Batches, in the order of each partition. partition: the number of the partition.
+
+    before: how many records are in the batches before it in its partition. at, end: where its records are.
+    """
+
+    partition: Ints
+    before: Ints
+    at: Ints
+    end: Ints
+    record_count: Ints
+    base_offset: Ints
+    base_timestamp: Ints
+    max_timestamp: Ints
+    attributes: Ints
+    producer_id: Ints
+
+    def select(self, chosen: Ints | Bools) -> BatchTable:
+        """The batches with these indexes."""
+        return BatchTable(*(column[chosen] for column in self))
+
+
+class RecordTable(NamedTuple):
+    """Records, in the order of each partition; batch: the row of its batch. Sizes of null are -1."""
+
+    batch: Ints
+    timestamp_delta: Ints
+    offset_delta: Ints
+    key_at: Ints
+    key_size: Ints
+    value_at: Ints
+    value_size: Ints
+
+
+class PartitionRecords(NamedTuple):
+    """The records of partitions. is_read: the partitions whose records were read completely."""
+
+    is_read: Bools
+    batches: BatchTable
+    records: RecordTable
+
+
+def read_records(data: bytes, at: Ints, size: Ints) -> PartitionRecords:
+    """The records at these positions. Args: size: of each partition, 0 or less where it has no records."""
+    batches, is_read = _read_batches(data, at, at + np.maximum(size, 0))
+    decoder = _RecordDecoder(data, batches)
+    is_read[batches.partition[~decoder.is_good]] = False
+    chosen = is_read[batches.partition]
+    if not bool(chosen.all()):
+        new_rows = np.cumsum(chosen) - 1
+        records = decoder.records(chosen)
+        return PartitionRecords(is_read, batches.select(chosen), records._replace(batch=new_rows[records.batch]))
+    return PartitionRecords(is_read, batches, decoder.records(chosen))
+
+
+def _read_batches(data: bytes, at: Ints, end: Ints) -> tuple[BatchTable, Bools]:
+    """The batches of each partition, and which partitions have only batches that `_RecordDecoder` may read."""
+    is_read = np.ones(len(at), dtype=np.bool_)
+    begin, before = at.copy(), np.zeros(len(at), dtype=np.int64)
+    parts: list[BatchTable] = []
+    rows = np.nonzero(end - begin >= _START_SIZE)[0]
+    while len(rows) >= BODIES_MIN:
+        start = begin[rows]
+        headers = gather_bytes(data, np.minimum(start, len(data) - PADDING_SIZE), HEADER_SIZE)
+        size = PREFIX_SIZE + read_numbers(headers, 8, ">i4")
+        base, delta, count = (read_numbers(headers, *field) for field in ((0, ">i8"), (23, ">i4"), (57, ">i4")))
+        times = (read_numbers(headers, 27, ">i8"), read_numbers(headers, 35, ">i8"))
+        attributes = read_numbers(headers, 21, ">i2")
+        is_usual = (headers[:, 16] == 2) & (size >= HEADER_SIZE)
+        is_truncated = is_usual & (start + size > end[rows])
+        is_safe = (np.abs(base) < _SAFE) & (np.abs(times[0]) < _SAFE) & (attributes & _CODEC_BITS == 0)
+        is_usual &= ((delta >= 0) & (count >= 0) & is_safe) | is_truncated
+        is_read[rows[~is_usual]] = False
+        chosen = np.nonzero(is_usual & ~is_truncated)[0]
+        taken = rows[chosen]
+        columns = (taken, before[taken], (start + HEADER_SIZE)[chosen], (start + size)[chosen])
+        values = (count, base, *times, attributes, read_numbers(headers, 43, ">i8"))
+        parts.append(BatchTable(*columns, *(value[chosen] for value in values)))
+        before[taken] += count[chosen]
+        begin[taken] += size[chosen]
+        rows = taken[end[taken] - begin[taken] >= _START_SIZE]
+    # Too few are left to read them together.
+    is_read[rows] = False
+    if not parts:
+        return BatchTable(*[NO_NUMBERS] * len(BatchTable._fields)), is_read
+    table = BatchTable(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    is_kept = is_read[table.partition]
+    return table if bool(is_kept.all()) else table.select(is_kept), is_read
+
+
+class _RecordDecoder(BodyWalker[None]):
+    """Reads the records of batches. `is_good`: the batches that were read completely."""
+
+    def __init__(self, data: bytes, batches: BatchTable) -> None:
+        super().__init__(data, batches.at)
+        self._end = batches.end
+        self._chunks: list[RecordTable] = []
+        number, rows = 0, np.nonzero(batches.record_count > 0)[0]
+        while len(rows):
+            if number and len(rows) < BODIES_MIN:
+                self.is_good[rows] = False
+                break
+            rows = self._read_record(rows)
+            number += 1
+            rows = rows[batches.record_count[rows] > number]
+        # Kafka does not read behind the header of a batch without records.
+        self.is_good &= (self._at == batches.end) | (batches.record_count == 0)
+
+    def records(self, is_chosen: Bools) -> RecordTable:
+        """The records of chosen batches."""
+        if not self._chunks:
+            return RecordTable(*[NO_NUMBERS] * len(RecordTable._fields))
+        table = RecordTable(*(np.concatenate(columns) for columns in zip(*self._chunks, strict=True)))
+        is_kept = is_chosen[table.batch]
+        return table if bool(is_kept.all()) else RecordTable(*(column[is_kept] for column in table))
+
+    def _read_record(self, rows: Ints) -> Ints:
+        """Read the next record of each batch; return the batches where it is valid."""
+        first = rows
+        rows, size = self._read_signed(rows)
+        end = np.full(len(self._at), -1, dtype=np.int64)
+        end[rows] = self._at[rows] + size
+        rows = self._keep_good(rows, (size >= 0) & (end[rows] <= self._end[rows]))
+        # The attributes: no version has used them (KIP-98).
+        self._at[rows] += 1
+        values = []
+        for _ in range(2):
+            rows, delta = self._read_signed(rows)
+            values.append((rows, delta))
+        for _ in range(2):
+            rows, size = self._read_signed(rows)
+            values += [(rows, self._at[rows]), (rows, size)]
+            rows = self._keep_good(rows, size >= -1)
+            self._at[rows] += np.maximum(size if len(size) == len(rows) else size[size >= -1], 0)
+        header_count = self._flat[self._position(rows)]
+        self._at[rows] += 1
+        rows = self._keep_good(rows, (header_count == 0) & (self._at[rows] == end[rows]))
+        is_valid = np.zeros(len(self._at), dtype=np.bool_)
+        is_valid[rows] = True
+        if len(rows) == len(first):
+            columns = [column for _, column in values]
+        else:
+            columns = [column[is_valid[read_rows]] for read_rows, column in values]
+        self._chunks.append(RecordTable(rows, *columns))
+        return rows
+
+    def _read_signed(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Read zigzag varints of up to three bytes."""
+        rows, raw = self._read_uvarint(rows)
+        return rows, (raw >> 1) ^ -(raw & 1)
