@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from kwire.errors import CorruptRecords, LimitExceeded, UnsupportedCodec, WireError
-from kwire.records import Codec, Record, parse_header, read_batches, write_batch
+from kwire.records import Codec, Record, parse_header, read_batches, write_batch, zstd_frame
 from kwire.records.compression import compress, decompress
 from tests.support.memory import memory_below
 
@@ -122,6 +122,59 @@ def test_a_zstd_window_above_the_limit_is_rejected() -> None:
     # Frame header: no content size, a window descriptor of exponent 21 (2 GiB), then one empty raw last block.
     with pytest.raises(LimitExceeded, match="window"):
         decompress(Codec.ZSTD, b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00")
+
+
+def zstd_frames() -> dict[str, bytes]:
+    """Frames of zstd, with the size of their content or with a window."""
+    frames = {"size": zstandard.compress(TEXT), "size of two bytes": zstandard.compress(bytes(300))}
+    for name, window_log in (("window", 21), ("large window", 23)):
+        parameters = zstandard.ZstdCompressionParameters(window_log=window_log, compression_level=3)
+        stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        frames[name] = stream.compress(TEXT) + stream.flush()
+    return frames
+
+
+def test_the_window_of_zstd_frames_is_what_the_library_reads() -> None:
+    for name, frame in zstd_frames().items():
+        expected = zstandard.get_frame_parameters(frame).window_size
+        assert (name, zstd_frame.check_complete(frame)) == (name, expected)
+    both = zstd_frames()
+    assert zstd_frame.check_complete(both["size"] + both["large window"]) == 1 << 23
+
+
+def test_contexts_of_zstd_are_used_again_unless_a_frame_needs_much_memory_or_is_broken() -> None:
+    frames = zstd_frames()
+    zstd_frame._decompressors.clear()
+    decompress(Codec.ZSTD, frames["large window"])
+    with pytest.raises(CorruptRecords):
+        decompress(Codec.ZSTD, frames["size"][:-9] + b"\xff" * 9)
+    with pytest.raises(LimitExceeded):
+        decompress(Codec.ZSTD, frames["size"], 10)
+    assert not zstd_frame._decompressors
+
+    for _ in range(3):
+        assert decompress(Codec.ZSTD, frames["window"]) == TEXT
+        assert decompress(Codec.ZSTD, frames["size"]) == TEXT
+    assert len(zstd_frame._decompressors) == 1
+
+
+def test_two_zstd_streams_that_are_read_in_turns_have_contexts_of_their_own() -> None:
+    parts = [zstd_frame.decompress_frames(compress(Codec.ZSTD, bytes((at,)) * 200_000), MIB) for at in range(6)]
+    steps = [[next(part) for part in parts] for _ in range(2)]
+
+    assert [set(chunk) for chunk in steps[0]] == [{at} for at in range(6)]
+    assert [b"".join(chunks) for chunks in zip(*steps, *[[b"".join(part) for part in parts]], strict=True)] == [
+        bytes((at,)) * 200_000 for at in range(6)
+    ]
+    assert len(zstd_frame._decompressors) <= 4
+
+
+def test_compressors_of_high_levels_are_not_kept() -> None:
+    for level in (3, 19):
+        assert decompress(Codec.ZSTD, compress(Codec.ZSTD, TEXT * 50, level=level)) == TEXT * 50
+
+    assert len(zstd_frame._compressors[3]) >= 1
+    assert not zstd_frame._compressors[19]
 
 
 @pytest.mark.parametrize("codec", PACKED)
