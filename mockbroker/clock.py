@@ -27,7 +27,7 @@ class Clock:
         """The current time."""
         if self._frozen_at is not None:
             return self._frozen_at
-        return self._wall_ms() + self._moved_ms
+        return (self._base_ns + time.monotonic_ns()) // 1_000_000 + self._moved_ms
 
     def advance(self, duration_ms: int) -> None:
         """Move the clock forward; a frozen clock stays frozen at the later time."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mockbroker.net.socket_transport import SocketTransport
+from mockbroker.net.socket_transport import SocketProtocol, SocketTransport
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,10 @@ _BACKLOG = 512
 _ACCEPTED_MAX = 64
 #: How long accepting pauses when the process has no free file descriptor, seconds.
 _PAUSE_S = 0.1
+
+
+class TlsOrPlainProtocol(SocketProtocol, asyncio.BufferedProtocol):
+    """The protocol of a connection: of a plain socket, or of the event loop's transport for TLS."""
 
 
 class Handshakes:
@@ -50,7 +54,7 @@ class Acceptor:
     def __init__(
         self,
         sock: socket.socket,
-        make_protocol: Callable[[], asyncio.BufferedProtocol],
+        make_protocol: Callable[[], TlsOrPlainProtocol],
         *,
         tls: ssl.SSLContext | None,
         handshakes: Handshakes,

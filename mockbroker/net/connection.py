@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, cast
 
 from mockbroker.engine.context import ANONYMOUS
+from mockbroker.net.acceptor import TlsOrPlainProtocol
 from mockbroker.net.frame_assembly import FrameAssembly
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ConnectionServer(Protocol):
         """The principal of a client certificate, or None."""
 
 
-class ClientConnection(asyncio.BufferedProtocol):
+class ClientConnection(TlsOrPlainProtocol):
     """The protocol object that asyncio calls; it holds bytes, never state of the cluster."""
 
     def __init__(self, server: ConnectionServer, node_id: int, listener: str, *, encrypted: bool) -> None:
@@ -60,8 +61,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.node_id = node_id
         self._listener = listener
         self._encrypted = encrypted
-        self._assembly = FrameAssembly(self._accepts_size, server.receive_allowance)
-        self._unrecorded = bytearray()
+        self._assembly = FrameAssembly(server.frame_bytes_max, self._accepts_size, server.receive_allowance)
         self._transport: asyncio.Transport | None = None
         self._writable = self.is_reading = True
         self._is_closed_by_server = self._is_closed_abruptly = False
@@ -90,30 +90,28 @@ class ClientConnection(asyncio.BufferedProtocol):
         certificate = None if tls_object is None else tls_object.getpeercert(binary_form=True)
         return ANONYMOUS if certificate is None else self._server.map_certificate(certificate, self._listener)
 
+    def read_socket(self, sock: socket.socket) -> None:
+        """Receive from a plain socket, up to the end of one frame. Raises: as `FrameAssembly.receive`."""
+        frame = self._assembly.receive(sock)
+        if frame is None:
+            return
+        arrived_ns = time.time_ns()
+        if self._server.tap is not None:
+            data = len(frame).to_bytes(_LENGTH_SIZE, "big") + frame
+            self._server.tap.record_received(self.id, data, at_ns=arrived_ns)
+        self._server.submit(self, frame, arrived_ns)
+
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes of the client belong."""
-        # The transport for TLS drops what one read leaves when the client ends: that is no buffer of one frame.
-        return self._server.tls_buffer if self._encrypted else self._assembly.buffer()
+        """Where what the client has sent is decrypted."""
+        # Not the buffer of one frame: the transport drops what one read leaves when the client ends.
+        return self._server.tls_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes of the client are in the buffer: submit the frame that they complete."""
+        """Decrypted bytes are in the buffer: submit the frames that they complete."""
         if not self.id:
             return
         arrived_ns = time.time_ns()
-        if self._encrypted:
-            self._take_decrypted(nbytes, arrived_ns)
-            return
-        if self._server.tap is not None:
-            self._unrecorded += self._assembly.buffer()[:nbytes]
-        frame = self._assembly.advance(nbytes)
-        if self._server.tap is not None and not self._assembly.is_at_body:
-            # The length of a frame is received separately; in a capture it is where clients send it.
-            self._record_received(arrived_ns)
-        if frame is not None:
-            self._server.submit(self, frame, arrived_ns)
-
-    def _take_decrypted(self, count: int, arrived_ns: int) -> None:
-        source = self._server.tls_buffer[:count]
+        source = self._server.tls_buffer[:nbytes]
         if self._server.tap is not None:
             self._server.tap.record_received(self.id, bytes(source), at_ns=arrived_ns)
         frames: list[bytes] = []
@@ -125,11 +123,6 @@ class ClientConnection(asyncio.BufferedProtocol):
                 frames.append(frame)
         for frame in frames:
             self._server.submit(self, frame, arrived_ns)
-
-    def _record_received(self, at_ns: int) -> None:
-        if self._server.tap is not None and self._unrecorded:
-            self._server.tap.record_received(self.id, bytes(self._unrecorded), at_ns=at_ns)
-            self._unrecorded.clear()
 
     def _accepts_size(self, size: int) -> bool:
         """Whether a frame may have this length; one that Kafka rejects ends the connection."""
@@ -152,9 +145,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        first, *others = output.parts
-        size = len(first) + sum(map(len, others))
-        transport.writelines((size.to_bytes(_LENGTH_SIZE, "big") + first, *others))
+        parts = output.parts
+        if len(parts) == 1:
+            transport.write(len(parts[0]).to_bytes(_LENGTH_SIZE, "big") + parts[0])
+        else:
+            size = sum(map(len, parts))
+            transport.writelines((size.to_bytes(_LENGTH_SIZE, "big") + parts[0], *parts[1:]))
         exchange = output.exchange
         exchange.departed_ns = time.time_ns()
         if self._server.tap is not None:
@@ -225,15 +221,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended, closed by either side."""
-        self._assembly.release()
         if not self.id:
             return  # It was rejected before it was registered.
         if self._server.tap is not None:
-            self._record_received(time.time_ns())
+            if not self._encrypted and (partial := self._assembly.partial()):
+                self._server.tap.record_received(self.id, partial, at_ns=time.time_ns())
             by_client = not self._is_closed_by_server
             self._server.tap.record_close(
                 self.id, at_ns=time.time_ns(), by_client=by_client, is_abrupt=self._is_closed_abruptly
             )
+        self._assembly.release()
         if exc is None and not self._is_closed_by_server:
             self._server.core.journal.record_client_end(self.id, time.time_ns())
         self._server.remove_connection(self)

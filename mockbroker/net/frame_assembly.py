@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from io import BytesIO
+from struct import Struct
 
 _LENGTH_SIZE = 4
+_LENGTH = Struct(">i")
+#: Frames up to this size are read by one call that makes their object; if one comes in pieces, they are copied.
+_SMALL_MAX = 4 << 10
 #: How much memory all connections of a server together may have in advance of the bytes that come.
 AHEAD_MAX = 64 << 20
 #: The first part of a frame that is beyond that limit; each further part is as large as what has come.
@@ -33,15 +38,16 @@ class ReceiveAllowance:
 class FrameAssembly:
     """The frame that a connection receives: first its length, then its body, each in a buffer of that size.
 
-    accepts_size: is called with the length that a client has sent, before any memory is allocated; after False, all
-    further bytes are ignored. A frame gets its memory at once while `allowance` has enough; otherwise it grows with the
-    bytes that come, so that a client has to send what it occupies.
+    size_max: of the frames that are accepted. accepts_size: is called with the length of every frame but a small one,
+    before any memory is allocated; after False, all further bytes are ignored. A frame gets its memory at once while
+    `allowance` has enough; otherwise it grows with the bytes that come, so that a client has to send what it occupies.
     """
 
     # `BytesIO` is what lets a `bytes` object, which the decoders read, be written in place: `getbuffer` exposes it
     # while nothing else refers to it, and `getvalue` returns it without a copy when no view of it is left.
 
-    def __init__(self, accepts_size: Callable[[int], bool], allowance: ReceiveAllowance) -> None:
+    def __init__(self, size_max: int, accepts_size: Callable[[int], bool], allowance: ReceiveAllowance) -> None:
+        self._small_max = min(size_max, _SMALL_MAX)
         self._accepts_size = accepts_size
         self._allowance = allowance
         self._length = bytearray(_LENGTH_SIZE)
@@ -50,6 +56,43 @@ class FrameAssembly:
         self._view = self._length_view
         self._size = self._capacity = self._filled = self._taken = 0
         self._is_refused = False
+
+    def receive(self, sock: socket.socket) -> bytes | None:
+        """Read from a non-blocking socket. Returns: the body of a complete frame; None when more is to come.
+
+        Raises: EOFError at the end of the data, BlockingIOError when there is none, OSError of a broken connection.
+        """
+        if self._body is None and not self._filled:
+            return self._receive_small(sock)
+        count = sock.recv_into(self.buffer())
+        if not count:
+            raise EOFError
+        return self.advance(count)
+
+    def _receive_small(self, sock: socket.socket) -> bytes | None:
+        """Read a frame from its beginning."""
+        length = sock.recv(_LENGTH_SIZE)
+        if len(length) < _LENGTH_SIZE:
+            if not length:
+                raise EOFError
+            return self._add(length)
+        (size,) = _LENGTH.unpack(length)
+        if not 0 < size <= self._small_max or self._is_refused:
+            frame = self._add(length)
+            return self.receive(sock) if self._body is not None else frame
+        try:
+            body = sock.recv(size)
+        except BlockingIOError:
+            return self._add(length)
+        if len(body) == size:
+            return body
+        self._add(length)
+        if not body:
+            raise EOFError
+        return self._add(body)
+
+    def _add(self, data: bytes) -> bytes | None:
+        return self.advance(self.fill(memoryview(data)))
 
     def buffer(self) -> memoryview:
         """Where the next bytes belong; never empty."""
@@ -61,10 +104,11 @@ class FrameAssembly:
         self._view[self._filled : self._filled + size] = data[:size]
         return size
 
-    @property
-    def is_at_body(self) -> bool:
-        """Whether a length has come, completely or in part, and no byte of its frame."""
-        return (self._filled > 0) if self._body is None else (self._filled == 0)
+    def partial(self) -> bytes:
+        """What has come of a frame that is not complete, with its length."""
+        if self._body is None:
+            return bytes(self._length[: _LENGTH_SIZE if self._is_refused else self._filled])
+        return bytes(self._length) + bytes(self._view[: self._filled])
 
     def advance(self, count: int) -> bytes | None:
         """The next `count` bytes are in the buffer. Returns: the body of the frame that they complete, or None."""
@@ -95,6 +139,7 @@ class FrameAssembly:
         self._filled = 0
         if not self._accepts_size(size):
             self._is_refused = True
+            self._view = memoryview(bytearray(_LENGTH_SIZE))  # What follows is not the length that was refused.
             return None
         if not size:
             return b""

@@ -248,14 +248,16 @@ class NetworkServer:
             self.core.advance(now_ms)
             self._flush_output()
             due_ms = self.core.next_deadline_ms()
-        self._set_timer(due_ms, now_ms)
-        self._set_settle_timer()
-        self._notify_watchers()
+        if due_ms != self._timer_due_ms or self._timer is None:
+            self._set_timer(due_ms, now_ms)
+        if self.clock.auto_settle_ms is not None:
+            self._set_settle_timer()
+        if self.watchers:
+            self._notify_watchers()
 
     def _notify_watchers(self) -> None:
-        if self.watchers:
-            for watcher in tuple(self.watchers):
-                watcher()
+        for watcher in tuple(self.watchers):
+            watcher()
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
@@ -280,8 +282,6 @@ class NetworkServer:
             self.tap.flush()
 
     def _set_timer(self, due_ms: int | None, now_ms: int) -> None:
-        if due_ms == self._timer_due_ms and self._timer is not None:
-            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

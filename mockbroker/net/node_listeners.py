@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.broker_config import ConfigError
-from mockbroker.net.acceptor import Acceptor, Handshakes
+from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
 from mockbroker.net.listeners import node_port
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from mockbroker.net.listeners import Listener
 
     #: Makes the protocol of a connection, by its node and listener.
-    MakeProtocol = Callable[[int, Listener], asyncio.BufferedProtocol]
+    MakeProtocol = Callable[[int, Listener], TlsOrPlainProtocol]
 
 
 class BoundListener(NamedTuple):

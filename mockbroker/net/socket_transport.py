@@ -1,7 +1,8 @@
-"""`SocketTransport`: a plain socket that reads into the buffers of its protocol and writes parts without joining them.
+"""`SocketTransport`: a plain socket from which its protocol reads, and to which parts are written without joining them.
 
-The transport of asyncio in CPython 3.11 joins the parts of `writelines`, and reads once for each event; uvloop's reads
-ahead of a pause. This one does neither, in both event loops. TLS uses the transport of the event loop.
+The transport of asyncio in CPython 3.11 joins the parts of `writelines`, and both that one and uvloop's read what has
+come into memory that the protocol has to copy from, or without knowing how much belongs together. This one does
+neither, in both event loops. TLS uses the transport of the event loop.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 log = logging.getLogger(__name__)
 
-#: How often an event reads: the length of a frame and its body; then other connections have their turn.
-_READS_MAX = 2
 #: How many parts one system call writes; Linux accepts up to 1,024.
 _PARTS_MAX = 512
 #: With more unsent bytes the protocol is asked to pause, and with fewer than the second to go on, as asyncio does.
@@ -27,13 +26,20 @@ _DISCARDED_MAX, _DISCARDED_SIZE = 4, 64 << 10
 Data = bytes | bytearray | memoryview
 
 
+class SocketProtocol(asyncio.BaseProtocol):
+    """The protocol of a `SocketTransport`, which calls it as asyncio's transports do, except for data."""
+
+    def read_socket(self, sock: socket.socket) -> None:
+        """Read once, or as far as one message goes. Raises: as `FrameAssembly.receive`."""
+
+
 class SocketTransport(asyncio.Transport):
-    """The transport of an accepted connection; calls its protocol as asyncio's transports do.
+    """The transport of an accepted connection.
 
     sock: non-blocking, and closed by the transport. peer: the client's address.
     """
 
-    def __init__(self, sock: socket.socket, peer: Any, protocol: asyncio.BufferedProtocol) -> None:
+    def __init__(self, sock: socket.socket, peer: Any, protocol: SocketProtocol) -> None:
         super().__init__({"socket": sock, "peername": peer, "sockname": sock.getsockname()})
         if sock.family != getattr(socket, "AF_UNIX", None):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -48,7 +54,7 @@ class SocketTransport(asyncio.Transport):
         if not self._is_closing:
             self.resume_reading()
 
-    def get_protocol(self) -> asyncio.BufferedProtocol:
+    def get_protocol(self) -> SocketProtocol:
         """The protocol, which stays the same."""
         return self._protocol
 
@@ -78,7 +84,12 @@ class SocketTransport(asyncio.Transport):
 
     def write(self, data: Data) -> None:
         """Send these bytes; they must not be changed afterwards."""
-        self.writelines((data,))
+        if self._unsent or self._is_closing or self._is_eof_pending:
+            self.writelines((data,))
+            return
+        sent = self._send((data,))
+        if sent is not None and sent < len(data):
+            self._keep_unsent([memoryview(data)[sent:]])
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Send these parts in sequence; they must not be changed afterwards. After the end of the output: nothing."""
@@ -90,8 +101,10 @@ class SocketTransport(asyncio.Transport):
             if sent is None:
                 return
             _drop_sent(left, sent)
-            if not left:
-                return
+        if left:
+            self._keep_unsent(left)
+
+    def _keep_unsent(self, left: list[Any]) -> None:
         was_empty = not self._unsent
         for part in left:
             view = memoryview(part)
@@ -128,33 +141,19 @@ class SocketTransport(asyncio.Transport):
 
     def _read(self) -> None:
         try:
-            for _ in range(_READS_MAX):
-                buffer = self._protocol.get_buffer(-1)
-                wanted = memoryview(buffer).nbytes
-                try:
-                    count = self._socket.recv_into(buffer)
-                except (BlockingIOError, InterruptedError):
-                    return
-                except OSError as error:
-                    self._end(error)
-                    return
-                del buffer  # A frame that is complete has no other view of it: see `FrameAssembly`.
-                if not count:
-                    self._read_eof()
-                    return
-                self._protocol.buffer_updated(count)
-                if count < wanted or not self._is_reading:
-                    return
+            self._protocol.read_socket(self._socket)
+        except (BlockingIOError, InterruptedError):
+            return
+        except EOFError:
+            # Output that is left is sent before the end, as by asyncio for protocols that keep nothing open.
+            self.close()
+        except (ConnectionError, TimeoutError) as error:
+            self._end(error)
         except Exception:
             log.exception("internal error with data of %s", self.get_extra_info("peername"))
             self._end(None)
 
-    def _read_eof(self) -> None:
-        self.pause_reading()
-        if not self._protocol.eof_received():
-            self.close()
-
-    def _send(self, parts: list[Any]) -> int | None:
+    def _send(self, parts: Sequence[Any]) -> int | None:
         """Returns: how many bytes the system has accepted; None when the connection has ended."""
         try:
             return self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mockbroker.net import acceptor as acceptor_module
-from mockbroker.net.acceptor import Acceptor, Handshakes
+from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
 from mockbroker.server import new_event_loop
 from tests.support.brokers.self_signed import create_certificate
 from tests.support.event_loop import next_turn
@@ -25,7 +25,7 @@ TIMEOUT_S = 20
 _MANY = 300
 
 
-class RefusingProtocol(asyncio.BufferedProtocol):
+class RefusingProtocol(TlsOrPlainProtocol):
     """Closes each connection at once, as the server of a node that is down does."""
 
     def __init__(self, made: list[None] | None = None) -> None:
@@ -147,7 +147,7 @@ def test_many_connections_at_once_get_their_protocols_and_no_other_event_waits_f
     async def accept_all() -> tuple[int, int]:
         listening, made, turns = bound_socket(), [0], 0
 
-        def make_protocol() -> asyncio.BufferedProtocol:
+        def make_protocol() -> TlsOrPlainProtocol:
             made[0] += 1
             return RefusingProtocol()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mockbroker.net.socket_transport import SocketTransport
+from mockbroker.net.socket_transport import SocketProtocol, SocketTransport
 from mockbroker.server import new_event_loop
 from tests.support.event_loop import next_turn, until
 
@@ -19,26 +19,20 @@ LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoo
 TIMEOUT_S = 20
 
 
-class Recorder(asyncio.BufferedProtocol):
-    """Records the calls of its transport; its buffer has 8 bytes."""
+class Recorder(SocketProtocol):
+    """Records the calls of its transport; reads up to 8 bytes at once."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.calls: list[object] = []
         self.lost = asyncio.get_running_loop().create_future()
-        self._buffer = bytearray(8)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer."""
-        return memoryview(self._buffer)
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def read_socket(self, sock: socket.socket) -> None:
         """Keep the data."""
-        self.data += self._buffer[:nbytes]
-
-    def eof_received(self) -> None:
-        """Let the transport close."""
-        self.calls.append("eof")
+        data = sock.recv(8)
+        if not data:
+            raise EOFError
+        self.data += data
 
     def pause_writing(self) -> None:
         """Note the call."""
@@ -151,7 +145,7 @@ def test_the_end_of_the_client_is_a_clean_end(run: Callable[[Scenario], Any]) ->
         client.sendall(b"x")
         client.close()
         await recorder.lost
-        assert (bytes(recorder.data), recorder.calls) == (b"x", ["eof", type(None)])
+        assert (bytes(recorder.data), recorder.calls) == (b"x", [type(None)])
 
     run(scenario)
 
@@ -207,11 +201,11 @@ def test_a_clean_end_with_unread_data_does_not_reset_the_output(run: Callable[[S
 def test_an_error_of_the_protocol_is_logged_and_ends_the_connection(
     run: Callable[[Scenario], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(nbytes: int) -> None:
+    def fail(sock: socket.socket) -> None:
         raise ZeroDivisionError
 
     async def scenario(transport: SocketTransport, recorder: Recorder, client: socket.socket) -> None:
-        recorder.buffer_updated = fail  # type: ignore[method-assign]
+        recorder.read_socket = fail  # type: ignore[method-assign]
         client.sendall(b"x")
         await recorder.lost
 
