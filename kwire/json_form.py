@@ -122,7 +122,7 @@ def _element_converter(codec: Codec, field: FieldSpec, version: int, records: bo
     converters: dict[str, Convert] = {
         "uuid": uuids.to_text,
         "bytes": _encode_base64,
-        "float64": _float_form,
+        "float64": float_form,
         "string": _check_text,
     }
     return converters.get(field.element_type)
@@ -142,7 +142,7 @@ def _check_text(value: object) -> str:
     return value
 
 
-def _float_form(value: float) -> float | str:
+def float_form(value: float) -> float | str:
     """A float, or the text that Jackson, which Kafka uses, writes for NaN and the infinities."""
     if math.isfinite(value):
         return value
@@ -194,7 +194,7 @@ class _CheckedConverter:
                 return uuids.to_text(bytes(value))
             return b64encode(value).decode("ascii") if self.records or kind == "bytes" else ""
         if kind == "float64" and isinstance(value, float):
-            return _float_form(value)
+            return float_form(value)
         return int(value) if kind in INTEGER_RANGES and isinstance(value, int) else value
 
 

@@ -1,4 +1,4 @@
-"""Build the columns of bodies as JSON, for exchanges with valid bodies: each body is decoded in the span's data."""
+"""Build the columns of bodies as JSON, for exchanges with valid bodies: each text is made of the span's data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import msgspec
 import numpy as np
 
 from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
+from kwire.json_text import FAILURES, json_writer
+from kwire.payload import RECORDS_FIELDS
 from kwire.redact import redacted_json
 from kwire.registry import api_name, codec_of_name, header_versions
 
 if TYPE_CHECKING:
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.options import Options
+    from kwire.json_text import JsonWriter
 
 COLUMNS = frozenset({"body_request", "body_response"})
 _encode = msgspec.json.Encoder().encode
@@ -24,13 +27,37 @@ def json_texts(name: str, span: SpanData, exchanges: ExchangeColumns, options: O
     is_request = name == "body_request"
     frame = exchanges.request.frame if is_request else exchanges.response.frame
     out: list[str | None] = [None] * len(exchanges)
+    data = span.data
     for api_key, version, is_chosen in exchanges_by_version(exchanges):
         chosen = np.nonzero(is_chosen & (frame.size >= 0))[0]
         skip = exchanges.request.body[chosen] if is_request else 4 + (header_versions(api_key, version)[1] > 0)
         at = (frame.at[chosen] - span.base + skip).tolist()
-        read = codec_of_name(f"{api_name(api_key)}{'Request' if is_request else 'Response'}").readers[version]
+        write = _text_writer(f"{api_name(api_key)}{'Request' if is_request else 'Response'}", version, options)
         for row, begin in zip(chosen.tolist(), at, strict=True):
-            message, _ = read(span.data, begin)
-            tree = redacted_json(message, version, show_secrets=options.show_secrets, payload=options.payload)
-            out[row] = _encode(tree).decode()
+            out[row] = write(data, begin)
     return out
+
+
+def _text_writer(name: str, version: int, options: Options) -> JsonWriter:
+    """A function that returns the JSON text of a valid body."""
+    write = json_writer(name, version) if not (options.payload and name in RECORDS_FIELDS) else None
+    read = codec_of_name(name).readers[version]
+
+    def write_decoded(data: bytes, at: int) -> str:
+        """The text of the decoded message."""
+        message, _ = read(data, at)
+        tree = redacted_json(message, version, show_secrets=options.show_secrets, payload=options.payload)
+        return _encode(tree).decode()
+
+    if write is None:
+        return write_decoded
+    write_bytes = write
+
+    def write_any(data: bytes, at: int) -> str:
+        """The text of the bytes; of the decoded message if they have anything unusual."""
+        try:
+            return write_bytes(data, at)
+        except FAILURES:
+            return write_decoded(data, at)
+
+    return write_any
