@@ -203,8 +203,8 @@ class _Source:
         count, text, kind = self._read_length("i", has_uvarint), self._name("t"), field.element_type
         code = STRUCT_CODES.get(kind, "")
         with self._null_check(count, text, is_nullable):
+            items = self._name("r")
             if field.struct or not code or kind in {"bool", "uuid", "float64"}:
-                items = self._name("r")
                 self._add(f"{items} = []")
                 self._add(f"for _ in range({count}):")
                 self._indent += 1
@@ -219,7 +219,9 @@ class _Source:
                 self._add(f"{text} = '[' + ','.join({items}) + ']'")
             else:
                 self.namespace["Struct"] = Struct
-                self._add(f"{text} = '[' + ','.join(map(str, Struct(f'>{{{count}}}{code}').unpack_from(data, at))) + ']'")
+                self._add(
+                    f"{text} = '[' + ','.join(map(str, Struct(f'>{{{count}}}{code}').unpack_from(data, at))) + ']'"
+                )
                 self._add(f"at += {calcsize('>' + code)} * {count}")
         return f"{{{text}}}"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.body_columns import BodyColumns
 from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
-from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
@@ -50,19 +50,6 @@ class ColumnCondition(NamedTuple):
 
     columns: frozenset[str]
     holds: Callable[[Row], bool]
-
-
-class FilteredPart(NamedTuple):
-    """The filter result of a part: which exchanges may match all conditions, and which have valid bodies.
-
-    plain: the exchanges that were decoded in columns, as rows of `decoded`.
-    """
-
-    is_wanted: Bools
-    is_good: Bools
-    plain: Ints
-    decoded: BodyColumns | None
-    span: body_columns.SpanData
 
 
 class FilteredReader(ColumnarReader):
@@ -117,7 +104,7 @@ class FilteredReader(ColumnarReader):
                     for skipped_part in skipped_parts:
                         self._track_sessions(sessions, self._clean_exchanges(skipped_part))
                     skipped_parts = []
-                    sessions_by_row = self._track_sessions(sessions, exchanges)
+                    sessions_by_row = self._track_sessions(sessions, exchanges, filtered)
                 else:
                     skipped_parts.append(part)
             base, size = self._index.spans[part] if part >= 0 else (self._index.size, 0)
@@ -128,7 +115,7 @@ class FilteredReader(ColumnarReader):
     def _select_outcomes(
         self,
         exchanges: ExchangeColumns,
-        filtered: FilteredPart,
+        filtered: DecodedPart,
         is_selected: Bools,
         sessions_by_row: dict[int, FetchSession | None],
     ) -> Iterator[tuple[int, Outcome | PrebuiltRow | SkippedCount]]:
@@ -157,7 +144,7 @@ class FilteredReader(ColumnarReader):
         self,
         exchanges: ExchangeColumns,
         selected: Ints,
-        filtered: FilteredPart,
+        filtered: DecodedPart,
         sessions_by_row: dict[int, FetchSession | None],
     ) -> Iterator[PrebuiltRow]:
         """The rows of valid exchanges, built column by column."""
@@ -176,7 +163,7 @@ class FilteredReader(ColumnarReader):
         name: str,
         exchanges: ExchangeColumns,
         rows: Ints,
-        filtered: FilteredPart,
+        filtered: DecodedPart,
         sessions: list[FetchSession | None],
     ) -> list[Any]:
         """The values of a column, as rows have them."""
@@ -205,20 +192,28 @@ class FilteredReader(ColumnarReader):
     def _names(self) -> TopicNames:
         return TopicNames(self._options.topics)
 
-    def _track_sessions(self, sessions: SessionTracker, exchanges: ExchangeColumns) -> dict[int, FetchSession | None]:
-        """The session of each fetch of a part, by row."""
+    def _track_sessions(
+        self, sessions: SessionTracker, exchanges: ExchangeColumns, filtered: DecodedPart | None = None
+    ) -> dict[int, FetchSession | None]:
+        """The session of each fetch of a part, by row. Args: filtered: None if the bodies have not been checked."""
+        is_good, span = np.zeros(len(exchanges), dtype=np.bool_), body_columns.SpanData(0, b"")
+        if filtered is not None:
+            is_good, span = filtered.is_good, filtered.span
         out = {}
         for rows in _split_rows(np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]):
-            built = self._exchange_builder.build_exchanges(exchanges.select(rows))
-            for row, (_, exchange) in zip(rows.tolist(), built, strict=True):
-                out[row] = sessions.follow(exchange)
+            found = session_columns.session_exchanges(self._exchange_builder, exchanges, rows, is_good, span)
+            for row, exchange in zip(rows.tolist(), found, strict=True):
+                if isinstance(exchange, Exchange):
+                    out[row] = sessions.follow(exchange)
+                else:
+                    out[row] = sessions.follow_request(exchange)
         return out
 
-    def _filter_part(self, part: int, exchanges: ExchangeColumns) -> FilteredPart:
+    def _filter_part(self, part: int, exchanges: ExchangeColumns) -> DecodedPart:
         is_wanted, is_good = np.ones(len(exchanges), dtype=np.bool_), np.zeros(len(exchanges), dtype=np.bool_)
         plain = np.nonzero(exchanges.request.body >= 0)[0]
         if not self._conditions and self._columns is None:
-            return FilteredPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
+            return DecodedPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
         plain_exchanges, span = exchanges.select(plain), self._read_span_data(part)
         # The number of exchanges without issues is reported, so the status of each is needed.
         needed = {"status", *(self._columns or ())}.union(*(condition.columns for condition in self._conditions))
@@ -230,7 +225,7 @@ class FilteredReader(ColumnarReader):
             candidates = np.nonzero(holds & is_known)[0]
             holds[candidates] = self._evaluate(condition, plain_exchanges.select(candidates), decoded, candidates)
         is_wanted[plain] = holds
-        return FilteredPart(is_wanted, is_good, plain, decoded, span)
+        return DecodedPart(is_wanted, is_good, plain, decoded, span)
 
     def _evaluate(
         self, condition: ColumnCondition, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,19 @@ if TYPE_CHECKING:
 
 # Above every packet number.
 _LAST = 2**62
+
+
+class DecodedPart(NamedTuple):
+    """Which exchanges of a part may match all conditions, and which have valid bodies.
+
+    plain: the exchanges that were decoded in columns, as rows of `decoded`.
+    """
+
+    is_wanted: Bools
+    is_good: Bools
+    plain: Ints
+    decoded: body_columns.BodyColumns | None
+    span: body_columns.SpanData
 
 
 class ColumnarReader:
@@ -179,8 +192,11 @@ class ColumnarReader:
         if self._options.sessions and not session_columns.COLUMNS.isdisjoint(columns):
             sessions = session_columns.SessionColumns(self._exchange_builder, self._options.topics)
         for part, exchanges in self.read_parts():
-            session_values = None if sessions is None else sessions.build_values(exchanges)
-            batch, unusual = self._row_batch(part, exchanges, columns, session_values)
+            decoded = self._decode_part(part, exchanges, columns, whole=sessions is not None)
+            session_values = None
+            if sessions is not None:
+                session_values = sessions.build_values(exchanges, decoded.is_good, decoded.span)
+            batch, unusual = self._row_batch(exchanges, decoded, columns, session_values)
             batches, other_rows = [batch], self._build_rows(exchanges, unusual, session_values)
             for rows, until in streamed.rows_until(int(exchanges.request.frame.ts.max())):
                 other_rows += rows
@@ -192,26 +208,37 @@ class ColumnarReader:
             row_count += len(rows)
         yield from sorter.add_batches([], window=0)
 
-    def _row_batch(
-        self, part: int, exchanges: ExchangeColumns, columns: Sequence[str], session_values: SessionValues | None
-    ) -> tuple[RowBatch, Ints]:
-        """The rows that can be built column by column, and which exchanges must be built one by one."""
-        matching = np.nonzero(self._matches_options(exchanges))[0]
-        is_plain = exchanges.request.body[matching] >= 0
-        plain, unusual = matching[is_plain], matching[~is_plain]
+    def _decode_part(
+        self, part: int, exchanges: ExchangeColumns, columns: Sequence[str], *, whole: bool
+    ) -> DecodedPart:
+        """Decode what the columns need of a part. Args: whole: also of exchanges that do not match the options."""
+        is_wanted = self._matches_options(exchanges)
         # Only bodies that were decoded in columns are known to be valid; the JSON columns need that.
         needed = body_columns.COLUMNS.intersection(columns)
-        empty = self._empty_columns
-        if self._options.bodies and not json_columns.COLUMNS.isdisjoint(columns):
+        if whole or (self._options.bodies and not json_columns.COLUMNS.isdisjoint(columns)):
             needed |= {"status"}
-        span, decoded = body_columns.SpanData(0, b""), None
-        good = np.arange(len(plain), dtype=np.int64)
-        if needed:
-            span = self._read_span_data(part, exchanges.select(plain))
-            decoded = body_columns.BodyColumns(span, exchanges.select(plain), needed)
-            good = np.nonzero(decoded.is_good)[0]
-            unusual = np.sort(np.concatenate([unusual, plain[~decoded.is_good]]))
-            plain = plain[good]
+        is_good = exchanges.request.body >= 0
+        plain = np.nonzero(is_good if whole else is_good & is_wanted)[0]
+        if not needed:
+            return DecodedPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
+        plain_exchanges = exchanges.select(plain)
+        span = self._read_span_data(part, plain_exchanges)
+        decoded = body_columns.BodyColumns(span, plain_exchanges, needed)
+        is_good = np.zeros(len(exchanges), dtype=np.bool_)
+        is_good[plain] = decoded.is_good
+        return DecodedPart(is_wanted, is_good, plain, decoded, span)
+
+    def _row_batch(
+        self,
+        exchanges: ExchangeColumns,
+        part: DecodedPart,
+        columns: Sequence[str],
+        session_values: SessionValues | None,
+    ) -> tuple[RowBatch, Ints]:
+        """The rows that can be built column by column, and which exchanges must be built one by one."""
+        empty, decoded = self._empty_columns, part.decoded
+        plain = np.nonzero(part.is_wanted & part.is_good)[0]
+        good = np.searchsorted(part.plain, plain)
         chosen = exchanges.select(plain)
         schema = arrow_schema("messages")
         arrays = []
@@ -221,7 +248,7 @@ class ColumnarReader:
             elif decoded is not None and name in body_columns.COLUMNS:
                 arrays.append(decoded.build_column(name, good))
             elif name in json_columns.COLUMNS:
-                texts = json_columns.json_texts(name, span, chosen, self._options)
+                texts = json_columns.json_texts(name, part.span, chosen, self._options)
                 arrays.append(pa.array(texts, type=pa.string()))
             elif session_values is not None and name in session_columns.COLUMNS:
                 values = getattr(session_values, name)
@@ -229,6 +256,7 @@ class ColumnarReader:
             else:
                 arrays.append(self._header_columns.build_column(name, chosen))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+        unusual = np.nonzero(part.is_wanted & ~part.is_good)[0]
         return RowBatch(batch, chosen.request.frame.ts, chosen.request.frame.offset), unusual
 
     def _read_span_data(self, part: int, exchanges: ExchangeColumns | None = None) -> body_columns.SpanData:

@@ -1,4 +1,4 @@
-"""Build the session columns when all flows are clean: only fetches and messages that name topics are decoded."""
+"""Build the session columns when all flows are clean: only messages that change sessions or name topics are decoded."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire import registry
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.decode_plan import StructPlan, message_plan
-from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
+from kwire.capture.columnar.lazy_message import LazyMessage
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
+from kwire.registry import API_KEYS, api_name, header_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from kwire.capture.columnar.body_columns import SpanData
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
-    from kwire.capture.index.arrays import Bools
+    from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
 COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
@@ -40,21 +43,52 @@ class SessionColumns:
         self._sessions = SessionTracker()
         self._names = TopicNames(topics)
 
-    def build_values(self, exchanges: ExchangeColumns) -> SessionValues:
-        """The values of the columns for the exchanges of a part."""
+    def build_values(self, exchanges: ExchangeColumns, is_good: Bools, span: SpanData) -> SessionValues:
+        """The values of the columns for the exchanges of a part. Args: is_good, span: as for `session_exchanges`."""
         out = SessionValues([None] * len(exchanges), [None] * len(exchanges), [None] * len(exchanges))
         rows = np.nonzero(_is_relevant(exchanges))[0]
-        built = self._builder.build_exchanges(exchanges.select(rows))
-        for row, (_, exchange) in zip(rows.tolist(), built, strict=True):
-            for side in (exchange.request, exchange.response):
-                if side is not None and side.body is not None:
-                    self._names.learn(side.body)
-            session = self._sessions.follow(exchange)
+        found = session_exchanges(self._builder, exchanges, rows, is_good, span)
+        for row, exchange in zip(rows.tolist(), found, strict=True):
+            if isinstance(exchange, Exchange):
+                for side in (exchange.request, exchange.response):
+                    if side is not None and side.body is not None:
+                        self._names.learn(side.body)
+                session = self._sessions.follow(exchange)
+            else:
+                session = self._sessions.follow_request(exchange)
             if session is not None:
                 out.session_id[row], out.session_epoch[row] = session.id, session.epoch
                 if session.partitions is not None:
                     out.session_partitions[row] = session.partitions.as_json(self._names)
         return out
+
+
+def session_exchanges(
+    builder: ExchangeBuilder, exchanges: ExchangeColumns, rows: Ints, is_good: Bools, span: SpanData
+) -> Iterator[Exchange | SessionExchange]:
+    """The exchanges of these rows: what sessions need of valid fetches, and whole exchanges otherwise.
+
+    Args: is_good: the exchanges whose bodies are valid and in the data of the span.
+    """
+    is_lazy = np.isin(exchanges.request.api_key[rows], SESSION_API_KEYS) & is_good[rows]
+    lazy = _lazy_exchanges(builder, exchanges.select(rows[is_lazy]), span)
+    built = builder.build_exchanges(exchanges.select(rows[~is_lazy]))
+    return (next(lazy) if each_is_lazy else next(built)[1] for each_is_lazy in is_lazy.tolist())
+
+
+def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: SpanData) -> Iterator[SessionExchange]:
+    request, response = exchanges.request, exchanges.response
+    request_at = request.frame.at + request.body - span.base
+    response_at = np.where(response.frame.size < 0, -1, response.frame.at + 4 - span.base)
+    columns = (exchanges.flow, request.api_key, request.api_version, request.frame.ts, request_at, response_at)
+    for flow_number, api_key, version, ts, at, after_id in zip(*(column.tolist() for column in columns), strict=True):
+        name, flow = api_name(api_key), builder.build_flow(flow_number)
+        answer = None
+        if after_id >= 0:
+            answer_at = after_id + (header_versions(api_key, version)[1] > 0)
+            answer = LazyMessage(f"{name}Response", version, span.data, answer_at)
+        body = LazyMessage(f"{name}Request", version, span.data, at)
+        yield SessionExchange(flow.ends[1 - flow.client_side], api_key, version, ts, body, answer)
 
 
 def _is_relevant(exchanges: ExchangeColumns) -> Bools:
@@ -69,9 +103,9 @@ def _is_relevant(exchanges: ExchangeColumns) -> Bools:
 def _is_relevant_api(api_key: int, version: int) -> bool:
     if api_key in SESSION_API_KEYS:
         return True
-    if api_key not in registry.API_KEYS:
+    if api_key not in API_KEYS:
         return False
-    name = registry.api_name(api_key)
+    name = api_name(api_key)
     plans = [message_plan(f"{name}Request", version), message_plan(f"{name}Response", version)]
     # A message that only the message decoder can read may name any topic.
     return any(plan is None or _names_topics(plan.struct) for plan in plans)

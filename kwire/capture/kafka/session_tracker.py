@@ -6,7 +6,7 @@ from the full request that opened the session, as long as the epochs show that n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kwire import uuids
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, SessionPartitions
@@ -50,6 +50,20 @@ class _SessionState(NamedTuple):
     before: _SessionState | None
 
 
+class SessionExchange(NamedTuple):
+    """What is needed of an exchange: its broker, the time of the request, and both bodies.
+
+    A body may be any object with the attributes of the message. response: None without one.
+    """
+
+    broker: Endpoint
+    api_key: int
+    version: int
+    ts: int
+    request: Any
+    response: Any
+
+
 class SessionTracker:
     """The sessions on all brokers of a capture."""
 
@@ -59,44 +73,52 @@ class SessionTracker:
 
     def follow(self, exchange: Exchange) -> FetchSession | None:
         """The session of an exchange after its request; None for exchanges without a session, as of most APIs."""
-        request = exchange.request
-        if request is None or request.body is None:
+        request, response = exchange.request, exchange.response
+        if request is None or request.body is None or request.api_key not in SESSION_API_KEYS:
             return None
-        if request.api_key == _FETCH:
-            return self._follow_fetch(exchange, request.body) if request.version >= _FIRST_FETCH_VERSION else None
-        if request.api_key in {_SHARE_FETCH, _SHARE_ACKNOWLEDGE}:
-            return self._follow_share(exchange, request.body)
-        return None
+        flow, response_body = exchange.flow, None if response is None else response.body
+        broker = flow.ends[1 - flow.client_side]
+        frame = request.frame
+        return self.follow_request(
+            SessionExchange(broker, request.api_key, request.version, frame.ts, request.body, response_body)
+        )
 
-    def _follow_fetch(self, exchange: Exchange, request: msgspec.Struct) -> FetchSession | None:
-        broker = _broker_endpoint(exchange)
+    def follow_request(self, exchange: SessionExchange) -> FetchSession | None:
+        """The session of an exchange of one of `SESSION_API_KEYS`; None if its version has no sessions."""
+        if exchange.api_key == _FETCH:
+            return self._follow_fetch(exchange) if exchange.version >= _FIRST_FETCH_VERSION else None
+        return self._follow_share(exchange)
+
+    def _follow_fetch(self, exchange: SessionExchange) -> FetchSession | None:
+        broker, request = exchange.broker, exchange.request
         session_id: int = getattr(request, "session_id", 0)
         epoch: int = getattr(request, "session_epoch", FINAL_EPOCH)
         if epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
-            return FetchSession(session_id, epoch, self._update((broker, session_id), epoch, exchange, request))
+            return FetchSession(session_id, epoch, self._update((broker, session_id), epoch, exchange))
         # A full fetch closes the session that it names, and the response names the session that it opens.
-        self._close((broker, session_id), _request_time(exchange))
+        self._close((broker, session_id), exchange.ts)
         is_opening = epoch == INITIAL_EPOCH and not _response_field(exchange, "error_code")
         opened_id = _response_field(exchange, "session_id") if is_opening else 0
         if opened_id:
-            return FetchSession(opened_id, epoch, self._open((broker, opened_id), request, _request_time(exchange)))
+            return FetchSession(opened_id, epoch, self._open((broker, opened_id), exchange))
         return FetchSession(session_id or None, epoch, None)
 
-    def _follow_share(self, exchange: Exchange, request: msgspec.Struct) -> FetchSession:
-        key = _broker_endpoint(exchange), (getattr(request, "group_id", None), getattr(request, "member_id", None))
+    def _follow_share(self, exchange: SessionExchange) -> FetchSession:
+        request = exchange.request
+        key = exchange.broker, (getattr(request, "group_id", None), getattr(request, "member_id", None))
         epoch: int = getattr(request, "share_session_epoch", FINAL_EPOCH)
         if epoch == FINAL_EPOCH:
-            self._close(key, _request_time(exchange))
+            self._close(key, exchange.ts)
             return FetchSession(None, epoch, None)
         if epoch == INITIAL_EPOCH:
             has_error = bool(_response_field(exchange, "error_code"))
-            return FetchSession(None, epoch, None if has_error else self._open(key, request, _request_time(exchange)))
-        return FetchSession(None, epoch, self._update(key, epoch, exchange, request))
+            return FetchSession(None, epoch, None if has_error else self._open(key, exchange))
+        return FetchSession(None, epoch, self._update(key, epoch, exchange))
 
-    def _open(self, key: _SessionKey, request: msgspec.Struct, ts: int) -> SessionPartitions | None:
-        partitions, state = _NO_PARTITIONS.updated(_added_partitions(request), ()), self._states.get(key)
-        if state is None or ts >= state.since:
-            self._store(key, _state_after(partitions, INITIAL_EPOCH, ts, state))
+    def _open(self, key: _SessionKey, exchange: SessionExchange) -> SessionPartitions | None:
+        partitions, state = _NO_PARTITIONS.updated(_added_partitions(exchange), ()), self._states.get(key)
+        if state is None or exchange.ts >= state.since:
+            self._store(key, _state_after(partitions, INITIAL_EPOCH, exchange.ts, state))
         return _none_if_too_many(partitions)
 
     def _close(self, key: _SessionKey, ts: int) -> None:
@@ -104,12 +126,10 @@ class SessionTracker:
         if state is not None and state.partitions is not None and ts >= state.since:
             self._store(key, _SessionState(None, INITIAL_EPOCH, ts, state._replace(before=None)))
 
-    def _update(
-        self, key: _SessionKey, epoch: int, exchange: Exchange, request: msgspec.Struct
-    ) -> SessionPartitions | None:
-        state, ts = self._states.get(key), _request_time(exchange)
+    def _update(self, key: _SessionKey, epoch: int, exchange: SessionExchange) -> SessionPartitions | None:
+        state, ts = self._states.get(key), exchange.ts
         if state is not None and ts < state.since:
-            return _partitions_before(state.before, epoch, request)
+            return _partitions_before(state.before, epoch, exchange)
         if state is None or state.partitions is None:
             return None
         error = _response_field(exchange, "error_code")
@@ -120,7 +140,7 @@ class SessionTracker:
             # A request in between was not captured, so the state is unknown.
             self._close(key, ts)
             return None
-        partitions = state.partitions.updated(_added_partitions(request), _forgotten_partitions(request))
+        partitions = state.partitions.updated(_added_partitions(exchange), _forgotten_partitions(exchange))
         self._store(key, _state_after(partitions, epoch, state.since, state.before))
         return _none_if_too_many(partitions)
 
@@ -154,39 +174,29 @@ def _none_if_too_many(partitions: SessionPartitions) -> SessionPartitions | None
     return partitions if partitions.count <= SESSION_PARTITIONS_MAX else None
 
 
-def _partitions_before(before: _SessionState | None, epoch: int, request: msgspec.Struct) -> SessionPartitions | None:
+def _partitions_before(before: _SessionState | None, epoch: int, exchange: SessionExchange) -> SessionPartitions | None:
     """The partitions of a request that was sent before the session was opened again."""
     if before is None or before.partitions is None or epoch != before.next_epoch:
         return None
-    return _none_if_too_many(before.partitions.updated(_added_partitions(request), _forgotten_partitions(request)))
+    return _none_if_too_many(before.partitions.updated(_added_partitions(exchange), _forgotten_partitions(exchange)))
 
 
-def _request_time(exchange: Exchange) -> int:
-    return exchange.request.frame.ts if exchange.request is not None else 0
-
-
-def _broker_endpoint(exchange: Exchange) -> Endpoint:
-    flow = exchange.flow
-    return flow.ends[1 - flow.client_side]
-
-
-def _response_field(exchange: Exchange, field: str) -> int:
+def _response_field(exchange: SessionExchange, field: str) -> int:
     """A field of the response; 0 without a response, since the broker has most likely executed the request."""
-    body = None if exchange.response is None else exchange.response.body
-    value: int = getattr(body, field, 0)
+    value: int = getattr(exchange.response, field, 0)
     return value
 
 
-def _added_partitions(request: msgspec.Struct) -> Iterator[TopicPartitions]:
-    if getattr(request, "API_KEY", None) == _SHARE_ACKNOWLEDGE:
+def _added_partitions(exchange: SessionExchange) -> Iterator[TopicPartitions]:
+    if exchange.api_key == _SHARE_ACKNOWLEDGE:
         # An acknowledgement names partitions too, but does not add them to the session.
         return
-    for topic in getattr(request, "topics", ()):
+    for topic in getattr(exchange.request, "topics", ()):
         yield _topic_key(topic), [_partition_index(partition) for partition in topic.partitions]
 
 
-def _forgotten_partitions(request: msgspec.Struct) -> Iterator[TopicPartitions]:
-    for topic in getattr(request, "forgotten_topics_data", ()):
+def _forgotten_partitions(exchange: SessionExchange) -> Iterator[TopicPartitions]:
+    for topic in getattr(exchange.request, "forgotten_topics_data", ()):
         yield _topic_key(topic), topic.partitions
 
 
