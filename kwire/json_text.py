@@ -8,6 +8,7 @@ record batches in the place of records.
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Callable
 from functools import cache
@@ -27,7 +28,7 @@ from kwire.registry import DEFAULT_EDITION, codec_of_name
 from kwire.schema import FieldSpec, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
-__all__ = ["FAILURES", "JsonWriter", "json_writer"]
+__all__ = ["FAILURES", "JsonWriter", "escape_text", "json_writer"]
 
 #: Returns the JSON text of the message at an offset.
 JsonWriter = Callable[[bytes, int], str]
@@ -37,18 +38,21 @@ _STORED_MAX = 10_000
 _STORED_SIZE_MAX = 256
 
 _encode = msgspec.json.Encoder().encode
+_encode_ascii = json.JSONEncoder().encode
 
 
 @cache
-def json_writer(name: str, version: int) -> JsonWriter | None:
+def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWriter | None:
     """The function for a message of the default edition; None if its text is not made this way.
 
     Such messages have secrets or configurations, which are masked in their decoded form.
+
+    Args: is_escaped: the text is as `escape_text` returns it.
     """
     if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_name(name).readers:
         return None
     spec = load_schema(name, DEFAULT_EDITION)
-    source = _Source(version, has_summaries=name in RECORDS_FIELDS)
+    source = _Source(version, has_summaries=name in RECORDS_FIELDS, is_escaped=is_escaped)
     try:
         source.add_message(spec.fields, is_flexible=spec.is_flexible(version))
     except NotImplementedError:
@@ -60,21 +64,30 @@ def json_writer(name: str, version: int) -> JsonWriter | None:
     return writer
 
 
+def escape_text(text: str) -> str:
+    """The text as it is inside a JSON string, in ASCII without control characters."""
+    return _encode_ascii(text)[1:-1].replace("\x7f", "\\u007f")
+
+
 class _StringTexts(dict[bytes, str]):
     """The JSON texts of strings by their bytes: most strings of a capture occur many times."""
 
+    def __init__(self, finish: Callable[[str], str]) -> None:
+        super().__init__()
+        self._finish = finish
+
     def __missing__(self, data: bytes) -> str:
-        text = _encode(data.decode()).decode()
+        text = self._finish(_encode(data.decode()).decode())
         if len(self) < _STORED_MAX and len(data) <= _STORED_SIZE_MAX:
             self[data] = text
         return text
 
 
 class _UuidTexts(dict[bytes, str]):
-    """The JSON texts of UUIDs by their bytes."""
+    """The texts of UUIDs by their bytes."""
 
     def __missing__(self, data: bytes) -> str:
-        text = f'"{uuids.to_text(data)}"'
+        text = uuids.to_text(data)
         if len(self) < _STORED_MAX:
             self[data] = text
         return text
@@ -84,18 +97,18 @@ def _float_text(value: float) -> str:
     return _encode(float_form(value)).decode()
 
 
-def _bytes_text(data: bytes) -> str:
-    return f'"{b64encode(data).decode("ascii")}"'
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
 
 
-# Length, magic, attributes, last offset delta and record count of a record batch.
+# Base offset, length, magic, attributes, last offset delta and record count of a record batch.
 _BATCH_FIELDS = Struct(">qi4xb4xhi30xi").unpack_from
 _CODEC_LABELS = tuple(Codec(number).label for number in sorted(Codec._value2member_map_))
 _INT64_MAX = 2**63 - 1
 
 
 def _records_text(data: bytes, at: int, end: int) -> str:
-    """The summary of record batches between two offsets, as `summarize_records` has it."""
+    """The summary of the record batches between two offsets, as `summarize_records` has it."""
     begin, total, codec = at, 0, ""
     while end - at >= HEADER_SIZE:
         base, length, magic, attributes, delta, count = _BATCH_FIELDS(data, at)
@@ -109,32 +122,43 @@ def _records_text(data: bytes, at: int, end: int) -> str:
     else:
         if at == end:
             return f'{{"count":{total},"bytes":{end - begin},"codec":"{codec or "none"}"}}'
+    # Cut, damaged and old batches, and those of different codecs.
     return _encode(summarize_records(data[begin:end])).decode()
 
 
+_PLAIN_HELPERS: dict[str, object] = {
+    "texts": _StringTexts(str),
+    "float_text": _float_text,
+    "records_text": _records_text,
+}
+_ESCAPED_HELPERS: dict[str, object] = {
+    "texts": _StringTexts(escape_text),
+    "float_text": lambda value: escape_text(_float_text(value)),
+    "records_text": lambda data, at, end: escape_text(_records_text(data, at, end)),
+}
 _HELPERS: dict[str, object] = {
-    "texts": _StringTexts(),
     "uuids": _UuidTexts(),
     "booleans": ("false", "true"),
-    "float_text": _float_text,
-    "bytes_text": _bytes_text,
-    "records_text": _records_text,
+    "base64": _base64,
     "read_uvarint": read_uvarint,
     "FastPathError": FastPathError,
+    "Struct": Struct,
 }
 
 
 class _Source:
     """The source of one function. Adjacent numbers are read together, with the length of the field after them."""
 
-    def __init__(self, version: int, *, has_summaries: bool) -> None:
+    def __init__(self, version: int, *, has_summaries: bool, is_escaped: bool) -> None:
         self._version = version
         self._has_summaries = has_summaries
+        # A quote, in a string of the source.
+        self._quote = r"\\" + '"' if is_escaped else '"'
         self._lines: list[str] = []
         self._indent = 1
         self._count = 0
         self._run: list[tuple[str, str]] = []
-        self.namespace: dict[str, Any] = dict(_HELPERS)
+        self.namespace: dict[str, Any] = _HELPERS | (_ESCAPED_HELPERS if is_escaped else _PLAIN_HELPERS)
 
     @property
     def text(self) -> str:
@@ -143,102 +167,103 @@ class _Source:
 
     def add_message(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> None:
         """Add the body of the function. Raises: NotImplementedError for a field that it cannot read."""
-        parts = self._read_struct(fields, is_flexible=is_flexible)
+        text = self._read_struct(fields, is_flexible=is_flexible)
         self._flush()
-        self._add(f"return {_template(parts)}")
+        self._add(f"return f'{text}'")
 
-    def _read_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> list[tuple[str, str]]:
-        """Read a struct; returns its keys, each with the expression of the value's text."""
+    def _read_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> str:
+        """Read a struct; as all methods that read, returns the text of the value as a part of an f-string."""
         parts = []
         for field in fields:
             if self._version in field.versions and not field.is_tagged(self._version):
-                has_uvarint = field.is_flexible(self._version, is_flexible)
-                is_nullable = self._version in field.nullable_versions
-                text = self._read_field(field, has_uvarint, is_nullable, is_struct_flexible=is_flexible)
-                parts.append((field.json_name, text))
+                text = self._read_field(field, is_flexible=is_flexible)
+                parts.append(f"{self._quote}{field.json_name}{self._quote}:{text}")
         if is_flexible:
-            tag_count = self._read_number("B")
             self._flush()
-            self._add(f"if {tag_count}: raise FastPathError")
-        return parts
+            self._add("if data[at]: raise FastPathError")
+            self._add("at += 1")
+        return "{{" + ",".join(parts) + "}}"
 
-    def _read_field(self, field: FieldSpec, has_uvarint: bool, is_nullable: bool, *, is_struct_flexible: bool) -> str:
-        """Read a field; returns the expression of its text."""
+    def _read_field(self, field: FieldSpec, *, is_flexible: bool) -> str:
         kind = field.element_type
+        is_nullable = self._version in field.nullable_versions
+        has_uvarint = field.is_flexible(self._version, is_flexible)
         if field.is_array:
-            return self._read_array(field, has_uvarint, is_nullable, is_struct_flexible=is_struct_flexible)
+            return self._read_array(field, has_uvarint=has_uvarint, is_nullable=is_nullable, is_flexible=is_flexible)
         if field.struct:
             if is_nullable:
                 raise NotImplementedError("a struct that may be null")
-            return _nested(self._read_struct(field.struct.fields, is_flexible=is_struct_flexible))
+            return self._read_struct(field.struct.fields, is_flexible=is_flexible)
         if kind in STRUCT_CODES:
             return self._read_fixed(kind)
-        return self._read_bytes(kind, has_uvarint, is_nullable)
+        return self._read_bytes(kind, has_uvarint=has_uvarint, is_nullable=is_nullable)
 
     def _read_fixed(self, kind: str) -> str:
         number = self._read_number(STRUCT_CODES[kind])
         return {
             "bool": f"{{booleans[{number}]}}",
-            "uuid": f"{{uuids[{number}]}}",
+            "uuid": f"{self._quote}{{uuids[{number}]}}{self._quote}",
             "float64": f"{{float_text({number})}}",
         }.get(kind, f"{{{number}}}")
 
-    def _read_bytes(self, kind: str, has_uvarint: bool, is_nullable: bool) -> str:
+    def _read_bytes(self, kind: str, *, has_uvarint: bool, is_nullable: bool) -> str:
         """Read a string, bytes or records."""
         if kind == "records" and not self._has_summaries:
             raise NotImplementedError("records without a summary")
-        size = self._read_length("h" if kind == "string" else "i", has_uvarint)
-        text = self._name("t")
+        size, text = self._read_length("h" if kind == "string" else "i", has_uvarint=has_uvarint), self._name("t")
         value = {
-            "string": f"texts[data[at:at + {size}]]",
-            "bytes": f"bytes_text(data[at:at + {size}])",
-            "records": f"records_text(data, at, at + {size})",
+            "string": "texts[data[at:end]]",
+            "bytes": f"f'{self._quote}{{base64(data[at:end])}}{self._quote}'",
+            "records": "records_text(data, at, end)",
         }[kind]
-        with self._null_check(size, text, is_nullable):
-            self._add(f"{text} = {value}")
-            self._add(f"at += {size}")
+        self._add(f"if {size} > 0:" if has_uvarint else f"if {size} >= 0:")
+        self._add(f"    end = at + {size}{' - 1' if has_uvarint else ''}")
+        self._add(f"    {text} = {value}")
+        self._add("    at = end")
+        self._add_null(text, is_nullable=is_nullable)
         return f"{{{text}}}"
 
-    def _read_array(self, field: FieldSpec, has_uvarint: bool, is_nullable: bool, *, is_struct_flexible: bool) -> str:
-        count, text, kind = self._read_length("i", has_uvarint), self._name("t"), field.element_type
+    def _read_array(self, field: FieldSpec, *, has_uvarint: bool, is_nullable: bool, is_flexible: bool) -> str:
+        count, text = self._read_length("i", has_uvarint=has_uvarint), self._name("t")
+        empty = 1 if has_uvarint else 0
+        self._add(f"if {count} > {empty}:")
+        self._indent += 1
+        if has_uvarint:
+            self._add(f"{count} -= 1")
+        items, kind = self._name("r"), field.element_type
         code = STRUCT_CODES.get(kind, "")
-        with self._null_check(count, text, is_nullable):
-            items = self._name("r")
-            if field.struct or not code or kind in {"bool", "uuid", "float64"}:
-                self._add(f"{items} = []")
-                self._add(f"for _ in range({count}):")
-                self._indent += 1
-                if field.struct:
-                    item = _template(self._read_struct(field.struct.fields, is_flexible=is_struct_flexible))
-                else:
-                    expression = self._read_fixed(kind) if code else self._read_bytes(kind, has_uvarint, False)
-                    item = f"f'{expression}'"
-                self._flush()
-                self._add(f"{items}.append({item})")
-                self._indent -= 1
-                self._add(f"{text} = '[' + ','.join({items}) + ']'")
+        if code and kind not in {"bool", "uuid", "float64"}:
+            self._add(f"{items} = map(str, Struct(f'>{{{count}}}{code}').unpack_from(data, at))")
+            self._add(f"at += {calcsize('>' + code)} * {count}")
+        else:
+            self._add(f"{items} = []")
+            self._add(f"for _ in range({count}):")
+            self._indent += 1
+            if field.struct:
+                item = self._read_struct(field.struct.fields, is_flexible=is_flexible)
+            elif code:
+                item = self._read_fixed(kind)
             else:
-                self.namespace["Struct"] = Struct
-                self._add(
-                    f"{text} = '[' + ','.join(map(str, Struct(f'>{{{count}}}{code}').unpack_from(data, at))) + ']'"
-                )
-                self._add(f"at += {calcsize('>' + code)} * {count}")
+                item = self._read_bytes(kind, has_uvarint=has_uvarint, is_nullable=False)
+            self._flush()
+            self._add(f"{items}.append(f'{item}')")
+            self._indent -= 1
+        self._add(f"{text} = '[' + ','.join({items}) + ']'")
+        self._indent -= 1
+        self._add(f"elif {count} == {empty}: {text} = '[]'")
+        self._add_null(text, is_nullable=is_nullable)
         return f"{{{text}}}"
 
-    def _read_length(self, code: str, has_uvarint: bool) -> str:
-        """Read a length or count; negative for null."""
+    def _read_length(self, code: str, *, has_uvarint: bool) -> str:
+        """Read a length or count. As a varint it is greater by 1, and 0 for null; else it is negative for null."""
         size = self._read_number("B" if has_uvarint else code)
         self._flush()
         if has_uvarint:
             self._add(f"if {size} > 127: {size}, at = read_uvarint(data, at - 1)")
-            self._add(f"{size} -= 1")
         return size
 
-    def _null_check(self, size: str, text: str, is_nullable: bool) -> _Block:
-        self._add(f"if {size} < 0:")
-        self._add(f"    {text} = 'null'" if is_nullable else "    raise FastPathError")
-        self._add("else:")
-        return _Block(self)
+    def _add_null(self, text: str, *, is_nullable: bool) -> None:
+        self._add(f"else: {text} = 'null'" if is_nullable else "else: raise FastPathError")
 
     def _read_number(self, code: str) -> str:
         name = self._name("n")
@@ -250,13 +275,12 @@ class _Source:
         if not self._run:
             return
         layout = ">" + "".join(code for code, _ in self._run)
-        reader = "read_" + layout[1:]
-        self.namespace[reader] = Struct(layout).unpack_from
         names = ", ".join(name for _, name in self._run)
         if layout == ">B":
             self._add(f"{names} = data[at]")
         else:
-            self._add(f"{names}{',' if len(self._run) == 1 else ''} = {reader}(data, at)")
+            self.namespace[f"read_{layout[1:]}"] = Struct(layout).unpack_from
+            self._add(f"{names}{',' if len(self._run) == 1 else ''} = read_{layout[1:]}(data, at)")
         self._add(f"at += {calcsize(layout)}")
         self._run = []
 
@@ -266,36 +290,3 @@ class _Source:
 
     def _add(self, line: str) -> None:
         self._lines.append("    " * self._indent + line)
-
-    def indent(self, by: int) -> None:
-        """Begin or end a block; the numbers of a block are read in it."""
-        self._flush()
-        self._indent += by
-
-
-class _Block:
-    """An indented block of source."""
-
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        self._source.indent(1)
-
-    def __exit__(self, *_: object) -> None:
-        self._source.indent(-1)
-
-
-def _literal(text: str) -> str:
-    """Text in an f-string in single quotes."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _template(parts: list[tuple[str, str]]) -> str:
-    """The f-string of a struct."""
-    return f"f'{_nested(parts)}'"
-
-
-def _nested(parts: list[tuple[str, str]]) -> str:
-    """The content of the f-string of a struct."""
-    return "{{" + ",".join(f'"{_literal(key)}":{text}' for key, text in parts) + "}}"

@@ -20,11 +20,11 @@ from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.pipeline import outcomes_from_segments
-from kwire.capture.rows.reorder_buffer import PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition
     from kwire.capture.files.source import Source
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kwire.capture.options import Options
 
 # The number of packets that are read as a stream: enough rows for a large screen, in a short time.
-FIRST_PACKETS = 4000
+FIRST_PACKETS = 1000
 
 
 class IndexingStarted(NamedTuple):
@@ -53,7 +53,7 @@ class Replayed(NamedTuple):
     outcome: Outcome
 
 
-Event = Outcome | PrebuiltRow | IndexingStarted | Restarted | Replayed | SkippedCount
+Event = Outcome | PrebuiltRow | PrebuiltLines | IndexingStarted | Restarted | Replayed | SkippedCount
 
 
 def can_be_indexed(path: str) -> bool:
@@ -77,6 +77,7 @@ def progressive_events(
     conditions: Callable[[], list[ColumnCondition]],
     *,
     columns: Collection[str] | None,
+    json_lines: Callable[[], Sequence[str] | None],
     on_progress: Callable[[int], None],
 ) -> Iterator[Event]:
     """Outcomes of the first packets as a stream, then the others by the index, as `reader.read_events` describes.
@@ -104,7 +105,14 @@ def progressive_events(
     names = find_topic_names(index, options)
     yield Restarted(names)
     index_options = replace(options, topics=names, name=path)
-    reader = FilteredReader(index, index_options, conditions(), columns, after=first_part.packet_count)
+    after = first_part.packet_count
+    line_names = json_lines()
+    if columns is not None and line_names is not None:
+        from kwire.capture.columnar.line_reader import LineReader
+
+        reader: FilteredReader = LineReader(index, index_options, conditions(), columns, line_names, after=after)
+    else:
+        reader = FilteredReader(index, index_options, conditions(), columns, after=after)
     try:
         for event in _mark_replayed(reader.filtered_outcomes(level), reported, first_part.packet_count):
             on_progress(reader.reached)

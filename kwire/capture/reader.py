@@ -94,17 +94,28 @@ def read_events(
     path: str | None = None,
     conditions: Callable[[], list[ColumnCondition]] = list,
     columns: Collection[str] | None = None,
+    json_lines: Callable[[], Sequence[str] | None] = lambda: None,
     on_progress: Callable[[int], None] = lambda position: None,
 ) -> Iterator[Event]:
     """Outcomes for an interactive reader: the first ones at once, the others by the index of the file if it has one.
 
     Args: path: the file that `source` reads; None if it cannot be read again. conditions: returns them when the index
         is read; exchanges that fail one of them, and have no issue, are only counted. columns: exchanges that match are
-        returned as rows of these columns. on_progress: is called with the position that was read, in bytes, first for
-        the index and then for the rows.
+        returned as rows of these columns. json_lines: returns some of the columns when the index is read, or None;
+        exchanges that match are then returned as JSON lines of these. on_progress: is called with the position that
+        was read, in bytes, first for the index and then for the rows.
     """
     if path is not None and level not in TRAFFIC_LEVELS and can_be_indexed(path):
-        return progressive_events(path, source, options, level, conditions, columns=columns, on_progress=on_progress)
+        return progressive_events(
+            path,
+            source,
+            options,
+            level,
+            conditions,
+            columns=columns,
+            json_lines=json_lines,
+            on_progress=on_progress,
+        )
     return read_outcomes(source, options, level)
 
 

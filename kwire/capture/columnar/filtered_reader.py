@@ -15,12 +15,13 @@ import pyarrow as pa
 from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.body_columns import BodyColumns
 from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
+from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
-from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.capture.rows.reorder_buffer import PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
-    from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
@@ -37,10 +37,12 @@ COLUMNS = HEADER_COLUMNS | body_columns.COLUMNS
 ROW_COLUMNS = COLUMNS | session_columns.COLUMNS | json_columns.COLUMNS
 """The columns of messages that rows can be built of without building exchanges."""
 
+FilteredOutcome = Outcome | PrebuiltRow | PrebuiltLines | SkippedCount
+"""Outcomes, what was built of exchanges in columns, and the numbers of those that were excluded."""
+
+TIME_COLUMNS = frozenset({"req_ts", "req_end_ts", "resp_ts", "resp_end_ts"})
 # Columns that depend on the response only.
 _RESPONSE_COLUMNS = frozenset({"error_code", "error_name", "throttle_ms"})
-# Earlier than any time in a capture.
-_NO_TIME = -(2**63)
 # This many exchanges are built at once.
 _SLICE_SIZE = 2048
 
@@ -74,7 +76,7 @@ class FilteredReader(ColumnarReader):
         self.reached = 0
         """The file position up to which outcomes were returned, in bytes."""
 
-    def filtered_outcomes(self, level: str) -> Iterator[Outcome | PrebuiltRow | SkippedCount]:
+    def filtered_outcomes(self, level: str) -> Iterator[FilteredOutcome]:
         """The outcomes in the order of completion. The names of all topics should be known before."""
         sessions = SessionTracker() if self._options.sessions and level == "messages" else None
         if self.streamed_flows and sessions is not None:
@@ -82,14 +84,18 @@ class FilteredReader(ColumnarReader):
             self._columns = None
         columnar = self._columnar_outcomes(sessions)
         streamed = self._numbered_outcomes(level, issues=True)
-        for _, outcome in merge(columnar, streamed, key=lambda numbered: numbered[0]):
+        for outcome in self._merge_streamed(columnar, streamed):
             if self.streamed_flows and sessions is not None and isinstance(outcome, Exchange):
                 outcome.session = sessions.follow(outcome)
             yield outcome
 
-    def _columnar_outcomes(
-        self, sessions: SessionTracker | None
-    ) -> Iterator[tuple[int, Outcome | PrebuiltRow | SkippedCount]]:
+    def _merge_streamed(
+        self, columnar: Iterator[tuple[int, FilteredOutcome]], streamed: Iterator[tuple[int, Outcome]]
+    ) -> Iterator[FilteredOutcome]:
+        """Merge both in the order of completion."""
+        return (outcome for _, outcome in merge(columnar, streamed, key=lambda numbered: numbered[0]))
+
+    def _columnar_outcomes(self, sessions: SessionTracker | None) -> Iterator[tuple[int, FilteredOutcome]]:
         skipped_parts: list[int] = []
         for part, exchanges in self.read_parts():
             filtered = self._filter_part(part, exchanges)
@@ -118,7 +124,7 @@ class FilteredReader(ColumnarReader):
         filtered: DecodedPart,
         is_selected: Bools,
         sessions_by_row: dict[int, FetchSession | None],
-    ) -> Iterator[tuple[int, Outcome | PrebuiltRow | SkippedCount]]:
+    ) -> Iterator[tuple[int, FilteredOutcome]]:
         """The selected outcomes of a part, each with its row, and the number of skipped exchanges between them."""
         is_row = filtered.is_wanted & filtered.is_good & (exchanges.request.frame.packet > self._after)
         is_row &= self._columns is not None
@@ -176,9 +182,9 @@ class FilteredReader(ColumnarReader):
         if name == "file":
             # Arrow cannot represent a file name that is not valid UTF-8.
             return [self._file] * len(sessions)
-        times = _frame_times(name, exchanges)
-        if times is not None:
-            return [None if ts == _NO_TIME else ts for ts in times.tolist()]
+        if name in TIME_COLUMNS:
+            times = frame_times(name, exchanges)
+            return [None if ts == NO_TIME else ts for ts in times.tolist()]
         assert filtered.decoded is not None
         values: list[Any] = self._build_column(name, exchanges, filtered.decoded, rows).to_pylist()
         return values
@@ -249,10 +255,9 @@ class FilteredReader(ColumnarReader):
         self, name: str, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints
     ) -> tuple[Ints, list[object]]:
         """A column as codes, and the value of each code."""
-        times = _frame_times(name, exchanges)
-        if times is not None:
-            known_times, codes = np.unique(times, return_inverse=True)
-            return codes.astype(np.int64), [None if ts == _NO_TIME else ts for ts in known_times.tolist()]
+        if name in TIME_COLUMNS:
+            known_times, codes = np.unique(frame_times(name, exchanges), return_inverse=True)
+            return codes.astype(np.int64), [None if ts == NO_TIME else ts for ts in known_times.tolist()]
         if name == "file":
             return np.zeros(len(rows), dtype=np.int64), [self._file]
         column = self._build_column(name, exchanges, decoded, rows)
@@ -263,13 +268,11 @@ class FilteredReader(ColumnarReader):
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _frame_times(name: str, exchanges: ExchangeColumns) -> Ints | None:
-    """The times of a column in nanoseconds, `_NO_TIME` where the frame is missing; None if the column has no times."""
+def frame_times(name: str, exchanges: ExchangeColumns) -> Ints:
+    """The times of one of `TIME_COLUMNS` in nanoseconds, `NO_TIME` where the frame is missing."""
     side, _, when = name.partition("_")
-    if when not in {"ts", "end_ts"}:
-        return None
     frame = exchanges.request.frame if side == "req" else exchanges.response.frame
-    return np.where(frame.size < 0, _NO_TIME, getattr(frame, when))
+    return np.where(frame.size < 0, NO_TIME, getattr(frame, when))
 
 
 def _is_decidable(condition: ColumnCondition, exchanges: ExchangeColumns, decoded: BodyColumns) -> Bools:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
+NO_TIME = -(2**63)
+"""The time of a missing frame: earlier than any time in a capture."""
+
 FLOW_COLUMNS = ("conn_id", "client_ip", "client_port", "broker_ip", "broker_port", "link")
 CLIENT_COLUMNS = ("software_name", "software_version", "principal")
 _REQUEST_COLUMNS = (

@@ -81,14 +81,19 @@ def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: 
     request_at = request.frame.at + request.body - span.base
     response_at = np.where(response.frame.size < 0, -1, response.frame.at + 4 - span.base)
     columns = (exchanges.flow, request.api_key, request.api_version, request.frame.ts, request_at, response_at)
+    data = span.data
     for flow_number, api_key, version, ts, at, after_id in zip(*(column.tolist() for column in columns), strict=True):
-        name, flow = api_name(api_key), builder.build_flow(flow_number)
-        answer = None
-        if after_id >= 0:
-            answer_at = after_id + (header_versions(api_key, version)[1] > 0)
-            answer = LazyMessage(f"{name}Response", version, span.data, answer_at)
-        body = LazyMessage(f"{name}Request", version, span.data, at)
+        flow, (request_name, response_name, tags) = builder.build_flow(flow_number), _lazy_names(api_key, version)
+        body = LazyMessage(request_name, version, data, at)
+        answer = LazyMessage(response_name, version, data, after_id + tags) if after_id >= 0 else None
         yield SessionExchange(flow.ends[1 - flow.client_side], api_key, version, ts, body, answer)
+
+
+@cache
+def _lazy_names(api_key: int, version: int) -> tuple[str, str, int]:
+    """The names of request and response, and the size of the empty tags in the header of the response."""
+    name = api_name(api_key)
+    return f"{name}Request", f"{name}Response", int(header_versions(api_key, version)[1] > 0)
 
 
 def _is_relevant(exchanges: ExchangeColumns) -> Bools:

@@ -22,11 +22,12 @@ def format_timestamp(ts: int) -> str:
     """A time in nanoseconds as RFC 3339 text with microseconds, or with nanoseconds if they are not 0."""
     seconds, fraction = divmod(ts, 1_000_000_000)
     digits = f"{fraction:09d}"
-    return f"{_format_second(seconds)}.{digits if fraction % 1000 else digits[:6]}Z"
+    return f"{format_second(seconds)}.{digits if fraction % 1000 else digits[:6]}Z"
 
 
 @lru_cache(maxsize=1024)
-def _format_second(seconds: int) -> str:
+def format_second(seconds: int) -> str:
+    """A time in seconds as RFC 3339 text without its zone: 19 characters."""
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 

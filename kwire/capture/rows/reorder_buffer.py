@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kwire.capture.kafka.exchange import Exchange
@@ -11,6 +12,7 @@ from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import Row
 
@@ -30,6 +32,25 @@ class PrebuiltRow(NamedTuple):
     ts: int
     offset: int
     row: Row
+
+
+class PrebuiltLines(NamedTuple):
+    """The lines of complete exchanges, in the order of completion: the packets that completed them, and their times.
+
+    offsets: the stream offsets of the requests. has_error: whether each has an error code.
+    """
+
+    completed_by: Ints
+    times: Ints
+    offsets: Ints
+    lines: list[str]
+    has_error: Bools
+
+    def part(self, begin: int, end: int) -> PrebuiltLines:
+        """Some of the lines."""
+        part = slice(begin, end)
+        completed_by, times, offsets, lines, has_error = self
+        return PrebuiltLines(completed_by[part], times[part], offsets[part], lines[part], has_error[part])
 
 
 class SkippedCount(NamedTuple):
@@ -78,6 +99,12 @@ class ReorderBuffer(Generic[T]):
     def pop(self) -> Sequence[T] | None:
         """The first items of the buffer, in order; None if it is empty."""
         return self._pop_first() if self._heap else None
+
+    def take_all(self) -> list[tuple[tuple[int, int], Sequence[T]]]:
+        """Remove all items; returns them in order, those of each outcome with its time and stream offset."""
+        items = [(key, each) for key, _, each, _ in sorted(self._heap, key=itemgetter(0, 1))]
+        self._heap, self._size = [], 0
+        return items
 
     def _pop_first(self) -> Sequence[T]:
         _, _, items, size = heappop(self._heap)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.rows.reorder_buffer import PrebuiltRow, ReorderBuffer
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, PrebuiltRow, ReorderBuffer
 from kwire.cli.decode.views import Block, LineLayout
+from kwire.cli.table import Cell
 
 # The longest time that rows are buffered for their order when output goes to a terminal.
 _HELD_SECONDS = 0.5
@@ -57,6 +58,39 @@ class Printer:
         """Add the rows of an outcome; prints the rows that are next in order."""
         self._print(self._held.push(outcome, blocks, _count_characters(blocks)))
         self._flush_if_due()
+
+    def push_lines(self, lines: PrebuiltLines) -> None:
+        """Add rows that are lines already, of a view with one line for each row; prints all but the last in order."""
+        if len(lines.lines) < ORDER_WINDOW:
+            for ts, offset, text in zip(lines.times.tolist(), lines.offsets.tolist(), lines.lines, strict=True):
+                self.push(PrebuiltRow(ts, offset, {}), [((Cell(text),),)])
+            return
+        import numpy as np
+
+        held = self._held.take_all()
+        keys = np.array([key for key, _ in held], dtype=np.int64).reshape(-1, 2)
+        times = np.concatenate([keys[:, 0], lines.times])
+        offsets = np.concatenate([keys[:, 1], lines.offsets])
+        items: list[str | Sequence[Block]] = [*(blocks for _, blocks in held), *lines.lines]
+        order = np.lexsort((offsets, times)).tolist()
+        due = len(order) - ORDER_WINDOW
+        texts: list[str] = []
+        for item in map(items.__getitem__, order[:due]):
+            if isinstance(item, str):
+                texts.append(item)
+            else:
+                texts += self._layout_texts(item)
+        texts = texts if self._left is None else texts[: self._left]
+        if texts:
+            self._left = None if self._left is None else self._left - len(texts)
+            self._write(["\n".join(texts)])
+        for row in order[due:]:
+            item = items[row]
+            blocks = [((Cell(item),),)] if isinstance(item, str) else item
+            self.push(PrebuiltRow(int(times[row]), int(offsets[row]), {}), blocks)
+
+    def _layout_texts(self, blocks: Sequence[Block]) -> Iterator[str]:
+        return (text for block in blocks for line in block for text in self._layout.add(line))
 
     def skip_outcomes(self, count: int) -> None:
         """Skip `count` outcomes that are not shown; prints rows that waited for them."""

@@ -19,6 +19,7 @@ from kwire.capture.tcp.tcp_analysis import FlowSummary
 if TYPE_CHECKING:
     from kwire.capture.columnar.filtered_reader import ColumnCondition
     from kwire.capture.display_filter.display_filter import DisplayFilter
+    from kwire.capture.rows.reorder_buffer import PrebuiltLines
 
 # Columns that have the same value in a row of any level and in its message.
 _COMMON_COLUMNS = frozenset(
@@ -77,6 +78,18 @@ class RowFilter:
         self.shown += 1
         self.errors += bool(row.get("error_code"))
         return True
+
+    @property
+    def is_decided_by_columns(self) -> bool:
+        """Whether `conditions` decide for each complete exchange of the level `messages` whether it is shown."""
+        from kwire.capture.columnar.filtered_reader import COLUMNS
+
+        return self.display_filter is None or all(columns <= COLUMNS for _, columns in self.display_filter.parts())
+
+    def count_lines(self, lines: PrebuiltLines) -> None:
+        """Count rows that are shown as lines."""
+        self.shown += len(lines.lines)
+        self.errors += int(lines.has_error.sum())
 
     def conditions(self, level: str) -> list[ColumnCondition]:
         """The conditions on columns of messages, for rows of any level; all must hold."""

@@ -17,7 +17,7 @@ from kwire.capture.kafka.message_decoder import message_names
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import Event, IndexingStarted, Replayed, Restarted
 from kwire.capture.reader import read_events
-from kwire.capture.rows.reorder_buffer import PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.cli.decode.printer import Printer
 from kwire.cli.decode.row_filter import InputCounts, RowFilter
 from kwire.cli.exit_codes import INTERRUPTED, PROBLEM_FOUND, SUCCESS
@@ -83,6 +83,11 @@ class DecodeRun:
                     if isinstance(event, SkippedCount):
                         counts.count_complete(event.number)
                         printer.skip_outcomes(event.number)
+                    elif isinstance(event, PrebuiltLines):
+                        counts.count_complete(len(event.lines))
+                        row_filter.count_lines(event)
+                        assert isinstance(printer, Printer)
+                        printer.push_lines(event)
                     elif isinstance(event, PrebuiltRow):
                         counts.count_complete(1)
                         assert row_view is not None
@@ -147,6 +152,7 @@ class DecodeRun:
             path=opened.rereadable_path,
             conditions=partial(row_filter.conditions, level),
             columns=columns,
+            json_lines=lambda: self._view.json_lines if row_filter.is_decided_by_columns else None,
             on_progress=opened.show_progress,
         )
 

@@ -50,6 +50,10 @@ class View(Protocol):
     def row_view(self) -> RowView | None:
         """The view of message rows; None if whole exchanges are needed."""
 
+    @property
+    def json_lines(self) -> Sequence[str] | None:
+        """The columns of messages that are shown as JSON lines; None for other views."""
+
     def make_builder(self, file: str, options: Options, row_filter: RowFilter) -> BlockMaker:
         """A function that converts an outcome of a file to the lines of its rows."""
 
@@ -127,6 +131,15 @@ class JsonLinesView:
         return make
 
     @property
+    def json_lines(self) -> Sequence[str] | None:
+        """The named columns, or all."""
+        return (
+            (self._names or [column.name for column in level_columns("messages")])
+            if self._level == "messages"
+            else None
+        )
+
+    @property
     def row_view(self) -> RowView | None:
         """JSON lines need only rows."""
         return _make_row_view(self._level, self._names, self._blocks)
@@ -143,6 +156,7 @@ class MessageTable:
     """One line for each message: time, connection, API, latency, result, and a summary."""
 
     row_view: RowView | None = None
+    json_lines: Sequence[str] | None = None
 
     _HEADS = (
         Column("TIME", short=2),
@@ -185,6 +199,8 @@ class MessageTable:
 class LevelTable:
     """The rows of any level, one line each, with selected columns."""
 
+    json_lines: Sequence[str] | None = None
+
     def __init__(self, level: str, names: Sequence[str] = ()) -> None:
         """`names`: the columns to show; by default those of general interest."""
         self._level = level
@@ -209,6 +225,7 @@ class TreeView:
     """Frames as trees with the byte range of each field."""
 
     row_view: RowView | None = None
+    json_lines: Sequence[str] | None = None
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -235,6 +252,7 @@ class PacketComments:
     """Comments on the packets of an exchange: one line for its request, one for its response."""
 
     row_view: RowView | None = None
+    json_lines: Sequence[str] | None = None
 
     def make_builder(self, file: str, options: Options, row_filter: RowFilter) -> BlockMaker:
         """Build the comments of the packets."""
