@@ -192,11 +192,25 @@ class _Source:
             return self._read_array(field, has_uvarint=has_uvarint, is_nullable=is_nullable, is_flexible=is_flexible)
         if field.struct:
             if is_nullable:
-                raise NotImplementedError("a struct that may be null")
+                return self._read_nullable_struct(field.struct.fields, is_flexible=is_flexible)
             return self._read_struct(field.struct.fields, is_flexible=is_flexible)
         if kind in STRUCT_CODES:
             return self._read_fixed(kind)
         return self._read_bytes(kind, has_uvarint=has_uvarint, is_nullable=is_nullable)
+
+    def _read_nullable_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> str:
+        """Read a struct after a byte that is 1, or -1 for null."""
+        marker, text = self._read_number("b"), self._name("t")
+        self._flush()
+        self._add(f"if {marker} == 1:")
+        self._indent += 1
+        content = self._read_struct(fields, is_flexible=is_flexible)
+        self._flush()
+        self._add(f"{text} = f'{content}'")
+        self._indent -= 1
+        self._add(f"elif {marker} != -1: raise FastPathError")
+        self._add_null(text, is_nullable=True)
+        return f"{{{text}}}"
 
     def _read_fixed(self, kind: str) -> str:
         number = self._read_number(STRUCT_CODES[kind])
