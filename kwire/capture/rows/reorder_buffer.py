@@ -12,7 +12,9 @@ from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.capture.index.arrays import Bools, Ints
+    import numpy as np
+    import numpy.typing as npt
+
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import Row
 
@@ -40,11 +42,11 @@ class PrebuiltLines(NamedTuple):
     offsets: the stream offsets of the requests. has_error: whether each has an error code.
     """
 
-    completed_by: Ints
-    times: Ints
-    offsets: Ints
+    completed_by: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
     lines: list[str]
-    has_error: Bools
+    has_error: npt.NDArray[np.bool_]
 
     def part(self, begin: int, end: int) -> PrebuiltLines:
         """Some of the lines."""
