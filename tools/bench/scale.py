@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -33,11 +34,11 @@ GB = 1_000_000_000
 SHARES = (4, 2, 1)
 # Disk space for Spark's scratch files and the templates.
 _SPARE_SIZE = 2 * GB
-_MEMORY_SAMPLE_S = 0.5
+_SAMPLE_S = 0.5
 
 
 class Measurement(NamedTuple):
-    """One query on one set of files."""
+    """One query on one set of files; CPU seconds of Spark with all its processes, and of the library without Spark."""
 
     query: str
     size: int
@@ -46,6 +47,16 @@ class Measurement(NamedTuple):
     rows: int
     seconds: float
     memory: int
+    cpu_seconds: float
+    library_cpu_seconds: float
+
+
+class Query(NamedTuple):
+    """A query: the level and the columns that it reads, and what it groups by."""
+
+    level: str
+    columns: str
+    build: Callable[[DataFrame], DataFrame]
 
 
 def latency(rows: DataFrame) -> DataFrame:
@@ -58,9 +69,19 @@ def errors(rows: DataFrame) -> DataFrame:
     return rows.groupBy("api_name", "error_name").count()
 
 
-QUERIES: dict[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
-    "latency by API": ("api_name,latency_us", latency),
-    "errors by API, every body decoded": ("api_name,error_name,n_partitions", errors),
+def topics(rows: DataFrame) -> DataFrame:
+    """A query that needs every partition of every body, and the names of topics."""
+    return (
+        rows.groupBy("api_name", "topic")
+        .agg({"batch_bytes": "sum", "*": "count"})
+        .withColumnRenamed("count(1)", "count")
+    )
+
+
+QUERIES = {
+    "latency by API": Query("messages", "api_name,latency_us", latency),
+    "errors by API, every body decoded": Query("messages", "api_name,error_name,n_partitions", errors),
+    "bytes by topic, level `partitions`": Query("partitions", "api_name,topic,batch_bytes", topics),
 }
 
 
@@ -112,16 +133,32 @@ def _measure(folder: Path, size: int, file_size: int, master: str) -> list[Measu
         kwire.spark.end(spark)
 
 
-def _run(spark: SparkSession, query: str, files: list[tuple[Path, int]]) -> Measurement:
-    columns, build = QUERIES[query]
+def _run(spark: SparkSession, name: str, files: list[tuple[Path, int]]) -> Measurement:
+    query = QUERIES[name]
+    paths = [str(path) for path, _ in files]
+    library_cpu_seconds = _library_cpu_seconds(query, paths)
     started = time.monotonic()
-    with _memory() as peak:
-        reader = spark.read.format("kafka_capture").option("columns", columns).option("index", "none")
-        rows = reader.load([str(path) for path, _ in files])
-        counted = sum(row["count"] for row in build(rows).collect())
+    with _usage() as usage:
+        reader = spark.read.format("kafka_capture").option("level", query.level).option("index", "none")
+        rows = reader.option("columns", query.columns).load(paths)
+        counted = sum(row["count"] for row in query.build(rows).collect())
     seconds = time.monotonic() - started
     size = sum(path.stat().st_size for path, _ in files)
-    return Measurement(query, size, sum(count for _, count in files), len(files), counted, seconds, max(peak))
+    packets = sum(count for _, count in files)
+    memory, cpu_seconds = usage.memory_peak, usage.cpu_seconds()
+    return Measurement(name, size, packets, len(files), counted, seconds, memory, cpu_seconds, library_cpu_seconds)
+
+
+def _library_cpu_seconds(query: Query, paths: list[str]) -> float:
+    """The CPU time of one process that reads the same columns of the same files, one after another, without Spark."""
+    program = (
+        "import os, sys; from kwire.capture.reader import read_batches; start = sum(os.times()[:4]); "
+        "[batch.num_rows for path in sys.argv[3:] "
+        "for batch in read_batches(path, sys.argv[1], columns=sys.argv[2].split(','))]; "
+        "print(sum(os.times()[:4]) - start)"
+    )
+    command = [sys.executable, "-c", program, query.level, query.columns, *paths]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def _templates(folder: Path) -> list[Template]:
@@ -149,22 +186,54 @@ def _folder(chosen: Path | None) -> Iterator[Path]:
         signal.signal(signal.SIGTERM, before)
 
 
+class _Usage:
+    """Samples the processes of Spark: their memory in bytes (proportional set size), with this one, and CPU time."""
+
+    def __init__(self) -> None:
+        self.memory_peak = 0
+        self._ticks_before = {pid: _ticks(pid) for pid in _process_tree(os.getpid())[1:]}
+        self._ticks = dict(self._ticks_before)
+
+    def sample(self) -> None:
+        """Look at all processes that run now."""
+        processes = _process_tree(os.getpid())
+        self.memory_peak = max(self.memory_peak, sum(map(_resident, processes)))
+        for pid in processes[1:]:
+            # A process that ends keeps what was seen last.
+            self._ticks[pid] = max(self._ticks.get(pid, 0), _ticks(pid))
+
+    def cpu_seconds(self) -> float:
+        """Of all processes but this one, since the start."""
+        spent = sum(ticks - self._ticks_before.get(pid, 0) for pid, ticks in self._ticks.items())
+        return spent / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def _memory() -> Iterator[list[int]]:
-    """Sample the memory of this process and its children, in bytes (proportional set size)."""
-    peak, is_over = [0], threading.Event()
+def _usage() -> Iterator[_Usage]:
+    """Sample until the end of the block."""
+    usage, is_over = _Usage(), threading.Event()
 
     def sample() -> None:
-        while not is_over.wait(_MEMORY_SAMPLE_S):
-            peak.append(sum(map(_resident, _process_tree(os.getpid()))))
+        while not is_over.wait(_SAMPLE_S):
+            usage.sample()
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
-        yield peak
+        yield usage
     finally:
         is_over.set()
         thread.join()
+        usage.sample()
+
+
+def _ticks(pid: int) -> int:
+    """The CPU time of a process in user and kernel mode, in clock ticks; 0 when it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(words[11]) + int(words[12])
 
 
 def _process_tree(pid: int) -> list[int]:
@@ -186,11 +255,12 @@ def _resident(pid: int) -> int:
 
 def _table(measurements: list[Measurement]) -> str:
     rows = []
-    for query, size, packets, files, row_count, seconds, memory in measurements:
+    for query, size, packets, files, row_count, seconds, memory, cpu_seconds, library_cpu_seconds in measurements:
         amounts = [f"{size / GB:.1f} GB in {files}", f"{packets / 1e6:.1f} M", f"{row_count / 1e6:.2f} M"]
         rates = [f"{size / seconds / 1e6:.0f} MB/s", f"{packets / seconds / 1e3:.0f} k/s"]
-        rows.append([query, *amounts, f"{seconds:.0f} s", *rates, f"{memory / GB:.1f} GB"])
-    head = ["query", "captures, files", "packets", "rows", "time", "", "packets", "memory at most"]
+        cpu = [f"{cpu_seconds:.0f} s", f"{cpu_seconds / library_cpu_seconds:.2f}"]
+        rows.append([query, *amounts, f"{seconds:.0f} s", *rates, f"{memory / GB:.1f} GB", *cpu])
+    head = ["query", "captures, files", "packets", "rows", "time", "", "packets", "memory at most", "CPU", "to library"]
     return markdown_table(head, rows)
 
 

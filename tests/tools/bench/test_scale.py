@@ -64,7 +64,7 @@ def test_files_are_removed_after_a_failure(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_plot_has_a_point_for_each_measurement() -> None:
     measured = [
-        scale.Measurement(query, size * scale.GB, 1, 1, 1, size * 2.0, 1)
+        scale.Measurement(query, size * scale.GB, 1, 1, 1, size * 2.0, 1, 2.0, 1.0)
         for query in ("a <b>", "c")
         for size in (1, 2, 4)
     ]
@@ -77,7 +77,8 @@ def test_the_plot_has_a_point_for_each_measurement() -> None:
 def test_the_lines_of_the_plot_stay_inside_it() -> None:
     # The first query pays for what later ones find ready: time grows by less than the data.
     measured = [
-        scale.Measurement("a", size * scale.GB, 1, 1, 1, seconds, 1) for size, seconds in ((1, 6), (2, 7), (4, 9))
+        scale.Measurement("a", size * scale.GB, 1, 1, 1, seconds, 1, 2.0, 1.0)
+        for size, seconds in ((1, 6), (2, 7), (4, 9))
     ]
 
     paths = [path.get("d", "") for path in ET.fromstring(plot(measured)).iter("{http://www.w3.org/2000/svg}path")]
