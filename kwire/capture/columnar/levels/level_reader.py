@@ -20,6 +20,7 @@ from kwire.capture.columnar.levels.level_columns import LevelColumns, RowCollect
 from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows, concatenate_level_rows
 from kwire.capture.columnar.levels.partition_columns import PartitionColumns
 from kwire.capture.columnar.levels.record_columns import RecordColumns
+from kwire.capture.columnar.levels.share_columns import ShareAckColumns, ShareAcquiredColumns
 from kwire.capture.columnar.levels.topic_history import TopicHistory
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
-LEVELS: dict[str, type[LevelColumns]] = {each.LEVEL: each for each in (PartitionColumns, RecordColumns)}
+LEVELS: dict[str, type[LevelColumns]] = {
+    each.LEVEL: each for each in (PartitionColumns, ShareAcquiredColumns, ShareAckColumns, RecordColumns)
+}
 """The levels that are built by columns."""
 
 

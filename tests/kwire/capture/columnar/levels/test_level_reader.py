@@ -31,6 +31,25 @@ from kwire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kwire.messages.share_acknowledge import AcknowledgementBatch as SettledBatch
+from kwire.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from kwire.messages.share_acknowledge import PartitionData as AcknowledgedPartition
+from kwire.messages.share_fetch import (
+    AcknowledgementBatch,
+    AcquiredRecords,
+    FetchPartition,
+    FetchTopic,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from kwire.messages.share_fetch import PartitionData as SharedPartition
 from kwire.records import Record
 from kwire.records.batch import with_append_time
 from kwire.records.writer import write_batch
@@ -52,6 +71,7 @@ pytestmark = pytest.mark.slow
 #: So many exchanges of one kind are decoded together.
 TOGETHER = BODIES_MIN + 1
 PRODUCE, FETCH, METADATA = ("Produce", 12), ("Fetch", 13), ("Metadata", 13)
+SHARE_FETCH, SHARE_ACKNOWLEDGE = ("ShareFetch", 1), ("ShareAcknowledge", 1)
 ONE, OTHER = b"\1" * 16, b"\2" * 16
 
 
@@ -232,6 +252,45 @@ def test_a_partition_that_a_message_names_twice_is_one_row(monkeypatch: pytest.M
     assert decoded_one_by_one(capture, "partitions", monkeypatch) == TOGETHER
 
 
+def add_share_exchanges(connection: CapturedConnection, number: int) -> int:
+    """A ShareFetch and a ShareAcknowledge, whose responses have another order of partitions, and one unanswered."""
+    ranges = (5, 9, (1, 1, 2, 3, 3)), (20, 29, (1,)), (30, 0, ())
+    batches = [AcknowledgementBatch(*each) for each in ranges]
+    partitions = [FetchPartition(4, acknowledgement_batches=batches), FetchPartition(3), FetchPartition(1)]
+    partitions[2].acknowledgement_batches = [AcknowledgementBatch(2**63 - 1, 2**63 - 1, (9,))]
+    topics = [FetchTopic(OTHER, [FetchPartition(0)]), FetchTopic(ONE, partitions)]
+    acquired = [AcquiredRecords(0, 3, 1), AcquiredRecords(7, 9, 2)]
+    answered = [
+        SharedPartition(3, acquired_records=acquired, acknowledge_error_code=3),
+        SharedPartition(4, error_code=6),
+        SharedPartition(9, acquired_records=acquired[1:]),
+    ]
+    fetched = [ShareFetchableTopicResponse(ONE, answered), ShareFetchableTopicResponse(OTHER, answered[:1])]
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=30_000, responses=fetched)
+    add_exchange(connection, SHARE_FETCH, number, ShareFetchRequest("g", "m", 1, topics=topics), response)
+    settling = [SettledBatch(*each) for each in ranges]
+    acks = AcknowledgeTopic(ONE, [AcknowledgePartition(1, settling[:1]), AcknowledgePartition(2, settling[1:])])
+    settled = [ShareAcknowledgeTopicResponse(ONE, [AcknowledgedPartition(2, 121)])]
+    request = ShareAcknowledgeRequest("g", "", 2, topics=[acks])
+    answer = ShareAcknowledgeResponse(error_code=122, responses=settled)
+    add_exchange(connection, SHARE_ACKNOWLEDGE, number + 1, request, answer)
+    add_exchange(connection, SHARE_ACKNOWLEDGE, number + 2, request, None)
+    return 3
+
+
+@pytest.mark.parametrize("count", [1, TOGETHER])
+def test_share_consumers(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = level_capture(add_share_exchanges, count)
+
+    acks = check_level(capture, "share_acks")
+    codes = [(row["ack_type"], row["error_code"]) for row in acks if row["api_name"] == "ShareAcknowledge"]
+    assert codes[:4] == [(1, 121), (1, 122), (2, 122), (3, 122)]
+    assert codes[-4:] == [(1, None), (2, None), (3, None), (1, None)]
+    assert len(check_level(capture, "share_acquired")) == 5 * count
+    for level, left in (("share_acquired", 0), ("share_acks", 0), ("partitions", TOGETHER)):
+        assert decoded_one_by_one(capture, level, monkeypatch) == left or count == 1
+
+
 def add_fetch(connection: CapturedConnection, number: int, *topic_ids: bytes) -> int:
     topics = [FetchableTopicResponse(topic_id=each, partitions=[FetchedPartition(3)]) for each in topic_ids]
     add_exchange(connection, FETCH, number, FetchRequest(), FetchResponse(responses=topics))
@@ -314,8 +373,11 @@ def test_options_mean_the_same(level: str, name: str) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_each_column_can_be_read_alone(level: str) -> None:
-    (path,) = (path for path in FILES if path.stem == "small_share")
-    found_index = index.build_index(copy_connections(path, 13))
+    def add(connection: CapturedConnection, number: int) -> int:
+        count = add_share_exchanges(connection, number)
+        return count + add_batches(BATCHES["several batches"])(connection, number + count)
+
+    found_index = index.build_index(level_capture(add))
     expected = pa.Table.from_batches(read_flow_batches([found_index], None, level))
 
     for column in expected.column_names:
