@@ -3,7 +3,8 @@
     python -m tests.kwire.accelerator.differential [--messages N] [--seconds S] [--seed N]
 
 Each mutation is decoded by both; where both accept it, the messages are compared, and what both write. One in eight
-messages gets a wrong value, and is written by both. Prints each difference with the input that repeats it.
+messages gets a wrong value, and is written by both. One in ten mutations is of the records of a random batch. Prints
+each difference with the input that repeats it.
 
 Exit codes: 0 no difference, 1 a difference, 2 wrong usage, or no extension.
 """
@@ -21,6 +22,7 @@ from kwire.registry import codec_of_name
 from kwire.schema import load_schema, own_message_names
 from tests.kwire.accelerator.comparison import read_difference, write_difference
 from tests.kwire.accelerator.mutations import mutate_message, mutated_bytes
+from tests.kwire.accelerator.record_mutations import record_difference
 from tests.support.messages.filled_messages import filled_vectors
 from tests.support.messages.golden_vectors import FILES, Vector, own_vectors
 
@@ -73,10 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
     differences = done = 0
     while done < options.messages and time.monotonic() < deadline and differences < _DIFFERENCES_SHOWN:
         done += 1
-        if difference := compare_mutation(chance.choice(vectors), chance):
+        is_batch = not chance.randrange(10)
+        if difference := record_difference(chance) if is_batch else compare_mutation(chance.choice(vectors), chance):
             differences += 1
             print(difference, flush=True)
-    print(f"{done:,} mutations of {len(vectors):,} messages, seed {options.seed}: {differences} differences")
+    corpus_text = f"{len(vectors):,} messages and of record batches"
+    print(f"{done:,} mutations of {corpus_text}, seed {options.seed}: {differences} differences")
     return 1 if differences else 0
 
 

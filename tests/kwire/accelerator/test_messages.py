@@ -20,6 +20,7 @@ from kwire.schema import load_schema, own_message_names
 from tests.kwire.accelerator.comparison import read_difference, write_difference
 from tests.kwire.accelerator.differential import compare_mutation, corpus
 from tests.kwire.accelerator.mutations import mutate_message
+from tests.kwire.accelerator.record_mutations import record_difference
 
 pytestmark = pytest.mark.skipif(not is_accelerated(), reason="the accelerator is not built, or KWIRE_PURE is set")
 
@@ -57,6 +58,12 @@ def test_both_agree_on_mutated_messages() -> None:
     vectors = corpus()
 
     assert [compare_mutation(chance.choice(vectors), chance) for _ in range(4000)] == [None] * 4000
+
+
+def test_both_agree_on_mutated_record_batches() -> None:
+    chance = random.Random(6)
+
+    assert [record_difference(chance) for _ in range(2000)] == [None] * 2000
 
 
 def test_both_write_messages_with_wrong_values_alike() -> None:

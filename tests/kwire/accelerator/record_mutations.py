@@ -1,0 +1,75 @@
+"""Random records, their batches, and mutations of them, read by the extension and by the Python code."""
+
+from __future__ import annotations
+
+import random
+
+from kwire.errors import WireError
+from kwire.records import Record, write_batch
+from kwire.records.batch import HEADER_SIZE
+from kwire.records.native_codec import RECORD_CODEC, SCAN_RECORDS
+from kwire.records.record import BatchBase
+from kwire.records.record_decoder import decode_records_pure
+from kwire.records.writer import write_body_pure
+from tests.kwire.accelerator.mutations import mutated_bytes
+
+_NAMES = ("trace", "größe", "鍵", "")
+_BLOBS = (None, b"", b"key-12", b"v" * 63, b"v" * 64, b"x" * 9000)
+_TIMES = (-1, 0, 1_700_000_000_000, 2**62, 2**63 - 1, -(2**63))
+_OPEN_SPAN = (None, None, None, None)
+
+
+def record_difference(chance: random.Random) -> str | None:
+    """Compare a random batch and a mutation of it: None, or the difference with the input."""
+    assert RECORD_CODEC is not None
+    records = _random_records(chance)
+    written = RECORD_CODEC.write_body(records, _OPEN_SPAN)
+    if written is not None:
+        parts, *numbers = write_body_pure(records, _OPEN_SPAN)
+        if written != (b"".join(parts), *numbers):
+            return f"{records!r} are written as {written!r}, by the Python code as {parts!r} with {numbers}"
+    body = write_batch(records)[HEADER_SIZE:]
+    return _reading_difference(mutated_bytes(body, chance) if chance.random() < 0.9 else body, len(records), chance)
+
+
+def _random_records(chance: random.Random) -> list[Record]:
+    gap = chance.choice((1, 1, 70, 9_000, 3_000_000))
+    return [
+        Record(
+            at * gap,
+            chance.choice(_TIMES),
+            chance.choice(_BLOBS),
+            chance.choice(_BLOBS),
+            tuple((chance.choice(_NAMES), chance.choice(_BLOBS)) for _ in range(chance.choice((0, 0, 1, 3)))),
+        )
+        for at in range(chance.randint(1, 6))
+    ]
+
+
+def _reading_difference(body: bytes, count: int, chance: random.Random) -> str | None:
+    assert RECORD_CODEC is not None
+    assert SCAN_RECORDS is not None
+    count = chance.choice((count, count, count, count + 1, 0, 2**31 - 1))
+    base = BatchBase(count, chance.choice((0, 5, 2**63 - 10)), chance.choice(_TIMES), None, 0)
+    given = f"{count} records in {body.hex()}, base offset {base.offset}, base timestamp {base.timestamp}"
+    native, strict = RECORD_CODEC.read(body, base), _read_by_python_code(body, base, strict=True)
+    if native is not None and native != strict:
+        return f"{given}: the extension reads {native!r}, the Python code {strict!r}"
+    scan = SCAN_RECORDS(body, count, base.timestamp)
+    if scan is None:
+        return None
+    # As Kafka's broker, a scan accepts header names that are not UTF-8.
+    lenient = _read_by_python_code(body, base, strict=False)
+    if isinstance(lenient, WireError):
+        return f"{given}: scanned as {scan}, but the Python code refuses it: {lenient}"
+    times = [record.timestamp for record in lenient]
+    if lenient and scan[:3] != (min(times), max(times), any(record.key is None for record in lenient)):
+        return f"{given}: scanned as {scan}, but the records are {lenient!r}"
+    return None
+
+
+def _read_by_python_code(body: bytes, base: BatchBase, *, strict: bool) -> list[Record] | WireError:
+    try:
+        return decode_records_pure(body, base, strict=strict)
+    except WireError as error:
+        return error
