@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick test-changed test-python coverage check format generate docs sim oracle oracle-early foreign \
-	fuzz-oracle sanitize bench clean
+	fuzz-oracle sanitize bench bench-compare clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ sanitize: $(READY)  ## Fuzz the accelerator, built with AddressSanitizer and UBS
 
 bench: $(READY)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench
+
+bench-compare: $(READY)  ## Compare the times of this checkout with those of another commit: make bench-compare BASE=main.
+	$(BIN)/python -m tools.bench.compare --base "$(BASE)" $(COMPARE)
 
 clean:  ## Remove the virtual environment and everything that was built.
 	rm -rf .venv build dist *.egg-info out

@@ -11,6 +11,7 @@ from kwire import Client
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 from tools.bench import brokers, client_workload
+from tools.bench.history import Result, summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 
@@ -22,11 +23,15 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
     peers = brokers.available_peers()
-    text = "\n\n".join((_measure_startup(peers, args.rounds), _measure_throughput(peers, args.count, args.rounds)))
-    publish_section("broker", text, write=not args.dry_run)
+    results: list[Result] = []
+    text = "\n\n".join(
+        (_measure_startup(peers, args.rounds, results), _measure_throughput(peers, args.count, args.rounds, results))
+    )
+    publish_section("broker", text, results, write=not args.dry_run)
 
 
-def _measure_startup(peers: Sequence[brokers.Peer], rounds: int) -> str:
+def _measure_startup(peers: Sequence[brokers.Peer], rounds: int, results: list[Result]) -> str:
+    """The part about starts; appends to the results."""
     answers: dict[str, list[float]] = {peer.name: [] for peer in peers}
     shares: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for _ in range(rounds):
@@ -40,7 +45,11 @@ def _measure_startup(peers: Sequence[brokers.Peer], rounds: int) -> str:
             finally:
                 brokers.stop_process(process)
     rows = [[peer.name, spread_text(answers[peer.name]), spread_text(shares[peer.name])] for peer in peers]
-    rows.append(["mockbroker, fixture `kafka`", spread_text(_fixture_times(rounds * 4)), "as above"])
+    fixture = _fixture_times(rounds * 4)
+    rows.append(["mockbroker, fixture `kafka`", spread_text(fixture), "as above"])
+    results += (summarize("start to first Metadata answer", name, "ms", values) for name, values in answers.items())
+    results += (summarize("first share record", name, "ms", values) for name, values in shares.items())
+    results.append(summarize("start of the fixture", "mockbroker", "ms", fixture))
     head = ["broker", "start to first Metadata answer, ms", "subscribe to first share record, ms"]
     return (
         f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {describe_machine()}. The share record "
@@ -71,7 +80,8 @@ def _fixture_times(rounds: int) -> list[float]:
     return spent
 
 
-def _measure_throughput(peers: Sequence[brokers.Peer], count: int, rounds: int) -> str:
+def _measure_throughput(peers: Sequence[brokers.Peer], count: int, rounds: int, results: list[Result]) -> str:
+    """The part about throughput; appends to the results, whose ratios are ours to the peer."""
     measured: dict[str, list[client_workload.Rates]] = {peer.name: [] for peer in peers}
     for _ in range(rounds):
         # A new process for each run, so that data of earlier runs has no effect.
@@ -86,6 +96,9 @@ def _measure_throughput(peers: Sequence[brokers.Peer], count: int, rounds: int) 
             values = [getattr(rates, step) for rates in measured[peer.name]]
             ratio = statistics.median(values) / statistics.median(getattr(rates, step) for rates in real)
             row += [spread_text(values), f"{ratio:.2f}"]
+            ours = statistics.median(getattr(rates, step) for rates in measured[peers[0].name])
+            to_peer = None if peer is peers[0] else ours / statistics.median(values)
+            results.append(summarize(step, peer.name, "messages/s", values, ratio=to_peer))
         rows.append(row)
     head = ["broker", "produce, messages/s", "to Kafka", "consume, messages/s", "to Kafka"]
     return (

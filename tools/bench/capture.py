@@ -10,6 +10,7 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from tools.bench import capture_tools
 from tools.bench.capture_copies import write_copies
 from tools.bench.capture_tools import Tool, kwire_tool, tshark_tool
 from tools.bench.capture_traffic import write_capture
+from tools.bench.history import Result, summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 _FIELDS = tuple(part for field in capture_tools.TSHARK_FIELDS for part in ("-e", field))
@@ -48,11 +50,12 @@ def main() -> None:
 
     capture_tools.use_one_core()
     with tempfile.TemporaryDirectory(prefix="kwire-bench-") as temporary_folder:
-        text = _section(args.folder or Path(temporary_folder), args.rounds, args.messages, args.copies)
-    publish_section("capture", text, write=not args.dry_run)
+        results: list[Result] = []
+        text = _section(args.folder or Path(temporary_folder), args.rounds, args.messages, args.copies, results)
+    publish_section("capture", text, results, write=not args.dry_run)
 
 
-def _section(folder: Path, rounds: int, messages: int, copies: int) -> str:
+def _section(folder: Path, rounds: int, messages: int, copies: int, results: list[Result]) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     empty = Capture(folder / "empty.pcap", 9092, 0)
     empty.path.write_bytes(_EMPTY)
@@ -71,17 +74,18 @@ def _section(folder: Path, rounds: int, messages: int, copies: int) -> str:
     ]
     texts = [tshark_tool("everything, as JSON", "-T", "json"), kwire_tool("all columns, bodies as JSON", "json")]
     bulk = [tool for tool in reading if tool.command[-1] != "-V"]
+    rates = partial(_rates, empty=empty, rounds=rounds, results=results)
     return _TEXT.format(
         version=capture_tools.tshark_version(),
         machine=describe_machine(),
         rounds=rounds,
-        small=_rates(small, empty, bulk, rounds),
+        small=rates("small packets", small, bulk),
         small_mean=small.size // small.packets,
         small_packets=small.packets,
-        old=_rates(old, empty, reading, rounds),
+        old=rates("versions of 2019", old, reading),
         old_packets=old.packets,
-        json=_rates(one, empty, texts, rounds),
-        large=_rates(large, empty, bulk, rounds, by_size=True),
+        json=rates("JSON", one, texts),
+        large=rates("large packets", large, bulk, by_size=True),
         large_mean=large.size // large.packets,
         memory=_memory([small, _copy_capture(folder, one, 4 * copies), large]),
     )
@@ -107,7 +111,16 @@ def _copy_capture(folder: Path, one: Capture, copies: int) -> Capture:
     return Capture(path, one.port, write_copies(one.path, path, copies=copies, port=one.port))
 
 
-def _rates(capture: Capture, empty: Capture, tools: Sequence[Tool], rounds: int, *, by_size: bool = False) -> str:
+def _rates(
+    kind: str,
+    capture: Capture,
+    tools: Sequence[Tool],
+    *,
+    empty: Capture,
+    rounds: int,
+    results: list[Result],
+    by_size: bool = False,
+) -> str:
     """A table of what each tool reads per second of CPU time, and the ratio to the first tool."""
     seconds: list[list[float]] = [[] for _ in tools]
     for _ in range(rounds):
@@ -118,8 +131,10 @@ def _rates(capture: Capture, empty: Capture, tools: Sequence[Tool], rounds: int,
     amount = capture.size / 1e6 if by_size else capture.packets
     rows = []
     for tool, tool_seconds in zip(tools, seconds, strict=True):
-        spread = spread_text([amount / seconds_of_round for seconds_of_round in tool_seconds])
+        values = [amount / seconds_of_round for seconds_of_round in tool_seconds]
+        spread = spread_text(values)
         ratio = statistics.median(first / other for first, other in zip(seconds[0], tool_seconds, strict=True))
+        results.append(summarize(f"{kind}: {tool.does}", tool.name, unit, values, ratio=ratio, peer_version=""))
         rows.append([f"{tool.name}: {tool.does}", spread, f"{ratio:.1f}"])
     return markdown_table(["reader", unit, "to the first"], rows)
 

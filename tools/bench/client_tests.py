@@ -25,6 +25,7 @@ from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.engine.core import Core
 from mockbroker.faults import Fault, Then, When
 from mockbroker.faults.registry import FaultRegistry
+from tools.bench.history import Result, summarize, summarize_timing
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 from tools.bench.rounds import compare_candidates
 from tools.oracle.jars import KAFKA_VERSIONS, fetch_jars
@@ -44,16 +45,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="first records of each kind")
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
-    parts = (_measure_clusters(200), _measure_first_records(args.rounds), _measure_requests())
-    publish_section("client-tests", "\n\n".join(parts), write=not args.dry_run)
+    results: list[Result] = []
+    parts = (_measure_clusters(200, results), _measure_first_records(args.rounds, results), _measure_requests(results))
+    publish_section("client-tests", "\n\n".join(parts), results, write=not args.dry_run)
 
 
-def _measure_clusters(rounds: int) -> str:
+def _measure_clusters(rounds: int, results: list[Result]) -> str:
     rows = []
     for nodes in (1, 3):
         starts = [_milliseconds(partial(_start_and_stop, nodes)) for _ in range(rounds)]
         with Cluster(nodes=nodes) as cluster:
             resets = [_milliseconds(partial(_use_and_reset, cluster)) for _ in range(rounds)]
+        results.append(summarize(f"start and stop, {nodes} nodes", "mockbroker", "ms", starts))
+        results.append(summarize(f"create a topic and reset, {nodes} nodes", "mockbroker", "ms", resets))
         rows.append([str(nodes), *(f"{sorted(times)[rounds // 2]:.2f}" for times in (starts, resets))])
     head = ["nodes", "start and stop, ms", "create a topic and `reset()`, ms"]
     return f"## Clusters in tests\n\nMedian of {rounds}; {describe_machine()}.\n\n{markdown_table(head, rows)}"
@@ -69,7 +73,7 @@ def _use_and_reset(cluster: Cluster) -> None:
     cluster.reset()
 
 
-def _measure_first_records(rounds: int) -> str:
+def _measure_first_records(rounds: int, results: list[Result]) -> str:
     clients: dict[str, Callable[[str, str, int], list[float]]] = {
         f"librdkafka (confluent-kafka {_version()}), `poll({_POLL_MS} ms)`": _librdkafka_times
     }
@@ -85,7 +89,10 @@ def _measure_first_records(rounds: int) -> str:
                     cluster.produce(TOPIC, value=b"one espresso")
                     for number in range(rounds):
                         _start_at_zero(cluster, f"{kind}-{number}", kind)
-                    cells.append(spread_text(measure(cluster.bootstrap_servers, kind, rounds)))
+                    times = measure(cluster.bootstrap_servers, kind, rounds)
+                    case = f"first record, {kind} group, profile {profile}"
+                    results.append(summarize(case, name.replace("`", ""), "ms", times, peer_version=""))
+                    cells.append(spread_text(times))
             rows.append([f'{name}, `profile="{profile}"`', *cells])
     head = ["client", *(f"{kind} group, ms" for kind in KINDS)]
     return (
@@ -156,7 +163,7 @@ def _java_times(bootstrap: str, kind: str, rounds: int, *, poll_ms: int) -> list
     return [float(line) for line in done.stdout.split()]
 
 
-def _measure_requests() -> str:
+def _measure_requests(results: list[Result]) -> str:
     without_history = "no history, no fault"
     with_history = ("no fault", "a fault of another API", "one that does not match", "1,000 that do not match")
     names = (without_history, *with_history)
@@ -166,6 +173,7 @@ def _measure_requests() -> str:
         for name, faults in zip(with_history, _fault_lists(), strict=True):
             candidates[name] = _submitter(request, faults)
         timings = compare_candidates(candidates)
+        results += (summarize_timing(f"{title}, {name}", "mockbroker", timings[name], is_ours=True) for name in names)
         rows.append([title, *(f"{timings[name].seconds * 1e6:,.0f}" for name in names)])
     return (
         "## History and faults\n\nMicroseconds of the core for a request and its response, without sockets: medians. "

@@ -14,6 +14,7 @@ import kwire
 from kwire.accelerator import describe_implementation, is_accelerated
 from kwire.registry import codec_of_name, message_class
 from tools.bench.codec_peers import Case, Pair, load_cases, peer_pairs
+from tools.bench.history import Result, summarize_timing
 from tools.bench.page import describe_machine, markdown_table, publish_section
 from tools.bench.rounds import Timing, compare_candidates
 
@@ -80,6 +81,16 @@ def measure(rounds: int) -> dict[str, dict[str, dict[str, Timing]]]:
     return timings
 
 
+def list_results(timings: Mapping[str, Mapping[str, Mapping[str, Timing]]]) -> list[Result]:
+    """The results for the history."""
+    return [
+        summarize_timing(f"{what} {case}", peer, timing, is_ours=peer == "kwire")
+        for what, by_case in timings.items()
+        for case, timed in by_case.items()
+        for peer, timing in timed.items()
+    ]
+
+
 def geometric_means(by_case: Mapping[str, Mapping[str, Timing]]) -> dict[str, float]:
     """The geometric mean of each peer's ratios, over the cases that it supports."""
     return {peer: geometric_mean([timed[peer].ratio for timed in by_case.values() if peer in timed]) for peer in PEERS}
@@ -121,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=31, help="rounds of each library; more are more stable")
     options = parser.parse_args(arguments)
     timings = measure(options.rounds)
-    publish_section("codec", render_section(timings), write=not options.only_print)
+    publish_section("codec", render_section(timings), list_results(timings), write=not options.only_print)
     for line in missed_goals(timings):
         print(f"missed: {line}", file=sys.stderr)
     return 1 if missed_goals(timings) else 0

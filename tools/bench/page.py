@@ -8,11 +8,18 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.bench.history import Result, append_results
+
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 _HEAD = """# Performance
 
 Measured by `python -m tools.bench.NAME`, which writes its section here. Times depend on the machine; compare the
 ratios.
+
+Each run also appends its results to `docs/performance-history.jsonl`: a JSON line for each case and peer with commit,
+date, machine, versions, median, least, most and ratio. `make bench-compare BASE=COMMIT` measures kwire and mockbroker
+of two commits in turns, in separate processes. A line has moved if the ranges of the rounds do not overlap and the
+medians differ by more than 5 %.
 """
 
 
@@ -29,11 +36,12 @@ def write_section(name: str, text: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{section}{after}" if found else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
 
 
-def publish_section(name: str, text: str, *, write: bool) -> None:
-    """Print a section, and write it into the page if requested."""
+def publish_section(name: str, text: str, results: Sequence[Result], *, write: bool) -> None:
+    """Print a section; write it into the page, and its results into the history, if requested."""
     print(text)
     if write:
         write_section(name, text)
+        append_results(name, results, describe_machine())
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -48,6 +56,6 @@ def describe_machine() -> str:
     return f"{python}, {os.cpu_count()} CPUs, {platform.machine()}"
 
 
-def spread_text(values: Sequence[float]) -> str:
-    """Median, minimum and maximum of measured values."""
-    return f"{statistics.median(values):,.0f} [{min(values):,.0f} … {max(values):,.0f}]"
+def spread_text(values: Sequence[float], digits: int = 0) -> str:
+    """Median, minimum and maximum of measured values, with this many decimals."""
+    return f"{statistics.median(values):,.{digits}f} [{min(values):,.{digits}f} … {max(values):,.{digits}f}]"

@@ -16,6 +16,7 @@ from kwire.accelerator import describe_implementation
 from kwire.records import Codec, Record, parse_header, patch_offset_and_epoch, with_append_time, write_batch
 from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
 from mockbroker.state.storage.record_scan import scan_records
+from tools.bench.history import Result, summarize_timing
 from tools.bench.page import describe_machine, markdown_table, publish_section
 from tools.bench.rounds import Timing, compare_candidates
 
@@ -92,8 +93,8 @@ def build_encoders(records: list[Record], *, codec: Codec = Codec.NONE) -> dict[
     return both | {"kafka-python": peer(KafkaPythonBuilder)} if codec is Codec.NONE else both
 
 
-def measure(rounds: int) -> str:
-    """Run all measurements; returns the section as Markdown."""
+def measure(rounds: int) -> tuple[str, list[Result]]:
+    """Run all measurements; returns the section as Markdown, and the results."""
     records = {shape: build_records(shape) for shape in SHAPES}
     decoded: dict[str, Results] = {"none": {}, "lz4, zstd, snappy": {}, "gzip": {}}
     encoded: dict[str, Results] = {"none": {}, "lz4, zstd, snappy": {}, "gzip": {}}
@@ -108,7 +109,14 @@ def measure(rounds: int) -> str:
         decoded[group][name] = compare_candidates(decoders, rounds=rounds)
         name = name if level is None else f"{name} level {level}"
         encoded[group][name] = compare_candidates(build_encoders(records[SMALL], codec=codec), rounds=rounds)
-    return "\n\n".join(
+    results = [
+        summarize_timing(f"{work} {case}", peer, timing, is_ours=peer == "kwire")
+        for work, groups in (("decode", decoded), ("encode", encoded))
+        for by_case in groups.values()
+        for case, timed in by_case.items()
+        for peer, timing in timed.items()
+    ]
+    text = "\n\n".join(
         [
             "## Record batches (magic 2)",
             "Time of each library divided by the time of kwire: above 1 kwire is faster. All run alternately in\n"
@@ -122,6 +130,7 @@ def measure(rounds: int) -> str:
             f"{describe_machine()}.",
         ]
     )
+    return text, results
 
 
 def _render_rows(groups: dict[str, Results]) -> str:
@@ -168,7 +177,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--write", action="store_true", help="write the tables into docs/performance.md")
     args = parser.parse_args()
-    publish_section("records", measure(args.rounds), write=args.write)
+    publish_section("records", *measure(args.rounds), write=args.write)
 
 
 if __name__ == "__main__":

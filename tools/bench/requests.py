@@ -34,6 +34,7 @@ from kwire.messages.share_fetch import FetchTopic as ShareTopic
 from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.records import Record, write_batch
 from tools.bench.brokers import stop_process
+from tools.bench.history import summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 GOAL_US = 60
@@ -174,7 +175,8 @@ def main() -> None:
         for results, checkout in zip(measured, checkouts, strict=True):
             results.append(measure_requests(checkout, args.count))
     text = _render_section(measured[0], measured[1] if args.against else None, args.count)
-    publish_section("requests", text, write=not args.dry_run and args.against is None)
+    summaries = [summarize(name, "mockbroker", "us", [run[name] for run in measured[0]]) for name in measured[0][0]]
+    publish_section("requests", text, summaries, write=not args.dry_run and args.against is None)
 
 
 def _render_section(ours: Sequence[dict[str, float]], others: Sequence[dict[str, float]] | None, count: int) -> str:

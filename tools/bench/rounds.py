@@ -16,10 +16,15 @@ SLICE_S = 0.004
 
 
 class Timing(NamedTuple):
-    """One candidate: seconds per call (median), and how much longer it took than the first candidate (median ratio)."""
+    """One candidate: seconds per call, and how much longer it took than the first candidate: medians of the rounds.
+
+    least, most: seconds per call of the fastest and of the slowest round.
+    """
 
     seconds: float
     ratio: float
+    least: float = 0.0
+    most: float = 0.0
 
 
 def compare_candidates(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 31) -> dict[str, Timing]:
@@ -34,9 +39,20 @@ def compare_candidates(candidates: Mapping[str, Callable[[], object]], *, rounds
             times[name].append(_seconds_per_call(candidates[name], calls[name]))
     first = times[next(iter(candidates))]
     return {
-        name: Timing(median(seconds), median(one / base for one, base in zip(seconds, first, strict=True)))
+        name: Timing(
+            seconds=median(seconds),
+            ratio=median(one / base for one, base in zip(seconds, first, strict=True)),
+            least=min(seconds),
+            most=max(seconds),
+        )
         for name, seconds in times.items()
     }
+
+
+def measure_call(work: Callable[[], object], *, slices: int = 5) -> float:
+    """Seconds of CPU time for one call: the median of some slices, after one that is not counted."""
+    calls = _calls_per_slice(work)
+    return median(_seconds_per_call(work, calls) for _ in range(slices))
 
 
 def _calls_per_slice(work: Callable[[], object]) -> int:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from tools.bench import brokers, client_workload
+from tools.bench.history import summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 #: The modes of acknowledgement: the column, and whether the client acknowledges explicitly.
@@ -22,8 +23,14 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
     peers = brokers.available_peers(with_kafka=not args.without_kafka)
-    text = _render_section(_measure(peers, args.count, args.rounds), args.count, args.rounds)
-    publish_section("share", text, write=not args.dry_run)
+    rates = _measure(peers, args.count, args.rounds)
+    ours = peers[0].name
+    results = [
+        summarize(mode, name, "messages/s", values, ratio=None if name == ours else _ratio(rates[ours][mode], values))
+        for name, modes in rates.items()
+        for mode, values in modes.items()
+    ]
+    publish_section("share", _render_section(rates, args.count, args.rounds), results, write=not args.dry_run)
 
 
 def _measure(peers: Sequence[brokers.Peer], count: int, rounds: int) -> dict[str, dict[str, list[float]]]:

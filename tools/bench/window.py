@@ -6,13 +6,14 @@ import argparse
 import random
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from mockbroker.state.share.acknowledgement import AcknowledgementBatch, AcknowledgeType, acknowledge_records
 from mockbroker.state.share.acquisition import AcquiredRun, Span, acquire_records
 from mockbroker.state.share.share_partition import SharePartition
+from tools.bench.history import summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -28,12 +29,16 @@ _SETTINGS = {
 
 
 class Cost(NamedTuple):
-    """Microseconds for a batch: acquire, acknowledge oldest first, acknowledge in any order; bytes for each batch."""
+    """Microseconds for a batch: acquire, acknowledge oldest first, acknowledge in any order; bytes for each batch.
+
+    rounds: all measured microseconds of each kind.
+    """
 
     acquire: float
     oldest: float
     anywhere: float
     bytes_per_batch: float
+    rounds: Mapping[str, Sequence[float]]
 
 
 class FilledWindow:
@@ -72,8 +77,13 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
 
-    text = _render_section({size: measure(size, args.rounds) for size in SIZES}, args.rounds)
-    publish_section("window", text, write=not args.dry_run)
+    costs = {size: measure(size, args.rounds) for size in SIZES}
+    results = [
+        summarize(f"{kind}, {size:,} in flight", "mockbroker", "us", values)
+        for size, cost in costs.items()
+        for kind, values in cost.rounds.items()
+    ]
+    publish_section("window", _render_section(costs, args.rounds), results, write=not args.dry_run)
 
 
 def measure(size: int, rounds: int) -> Cost:
@@ -87,7 +97,8 @@ def measure(size: int, rounds: int) -> Cost:
     for _ in range(rounds):
         anywhere.append(_microseconds(held.accept, chance.randrange(len(held.runs))))
         held.acquire()
-    return Cost(median(acquired), median(oldest), median(anywhere), bytes_per_batch(size))
+    kinds = {"acquire": acquired, "acknowledge oldest": oldest, "acknowledge any": anywhere}
+    return Cost(median(acquired), median(oldest), median(anywhere), bytes_per_batch(size), kinds)
 
 
 def _microseconds(work: Callable[..., None], *arguments: int) -> float:

@@ -1,0 +1,1 @@
+"""Comparison of two commits by what kwire and mockbroker take themselves, without peers."""
