@@ -66,13 +66,15 @@ class Journal:
         """Add the exchange of a request that has just been decoded."""
         self._exchanges.append(exchange)
         self._bytes += exchange.request_bytes
-        self._trim()
+        if self._bytes > self.bytes_max or len(self._exchanges) > self.exchanges_max:
+            self._trim()
 
     def complete(self, exchange: Exchange) -> None:
         """Complete an exchange that has its response, or whose connection was closed."""
         if self._exchanges and exchange.number >= self._exchanges[0].number:  # A dropped one holds no bytes any more.
             self._bytes += exchange.response_bytes
-            self._trim()
+            if self._bytes > self.bytes_max:
+                self._trim()
         for listener in self.on_answer:
             listener(exchange)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -71,15 +71,6 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
         topic = ctx.cluster.metadata.topic_by_id(key[0])
         return None if topic is None else topic.name
 
-    listed = []
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key: FetchPartitionKey = (topic.topic_id if by_id else topic.topic, partition.partition)
-            limits = partition.fetch_offset, partition.partition_max_bytes
-            epochs = partition.current_leader_epoch, partition.last_fetched_epoch
-            listed.append(PartitionRequest(key, *limits, *epochs, find_name(key)))
-    # For a partition that is listed twice Kafka uses the last entry, at the position of the first.
-    requested = list({partition.key: partition for partition in listed}.values())
     forgotten: list[FetchPartitionKey] = [
         (topic.topic_id if by_id else topic.topic, index)
         for topic in request.forgotten_topics_data
@@ -91,31 +82,53 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
     plan = ctx.node.fetch_sessions.plan_fetch(
         request.session_id,
         request.session_epoch,
-        requested,
+        _list_requested(request, find_name, by_id=by_id),
         forgotten,
         by_id=by_id,
         now_ms=ctx.now_ms,
         find_name=find_name,
     )
-    denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
+    denied: Collection[FetchPartitionKey] = ()
+    if ctx.cluster.authorizer is not None:
+        denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
+    max_bytes = min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
     deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
     found: set[FetchPartitionKey] = set()
 
     def attempt(ctx: Context) -> Outcome:
-        rows = _read_partitions(plan.partitions, denied, request, ctx)
+        rows = _read_partitions(plan.partitions, denied, max_bytes, request, ctx)
         for row in rows:
             if row.topic is not None:
                 found.add(row.key)
             elif row.key in found:  # The topic was deleted during the wait.
                 row.data.aborted_transactions = None
-        if any(row.topic is not None for row in rows) and request.isolation_level not in _ISOLATION_LEVELS:
+        if request.isolation_level not in _ISOLATION_LEVELS and any(row.topic is not None for row in rows):
             return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
-        if ctx.now_ms >= deadline_ms or _has_enough_bytes(rows, request, ctx):
+        if ctx.now_ms >= deadline_ms or _has_enough_bytes(rows, min(request.min_bytes, max_bytes)):
             return Reply(_build_response(plan, rows, request, ctx))
         keys = tuple(("log", row.topic.topic_id, row.key[1]) for row in rows if row.topic is not None)
         return Park(deadline_ms, keys, attempt)
 
     return attempt(ctx)
+
+
+def _list_requested(
+    request: FetchRequest, find_name: Callable[[FetchPartitionKey], str | None], *, by_id: bool
+) -> list[PartitionRequest]:
+    """The partitions of a request; of one that is listed twice the last entry, at the position of the first."""
+    requested: dict[FetchPartitionKey, PartitionRequest] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key: FetchPartitionKey = (topic.topic_id if by_id else topic.topic, partition.partition)
+            requested[key] = PartitionRequest(
+                key,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+                find_name(key),
+            )
+    return list(requested.values())
 
 
 def _error_response(request: FetchRequest, code: ErrorCode, ctx: Context) -> FetchResponse:
@@ -127,21 +140,26 @@ def _error_response(request: FetchRequest, code: ErrorCode, ctx: Context) -> Fet
     return response
 
 
-def _has_enough_bytes(rows: Sequence[_Row], request: FetchRequest, ctx: Context) -> bool:
+def _has_enough_bytes(rows: Sequence[_Row], least: int) -> bool:
     """Return whether to reply now. Rows of unknown topics neither complete nor delay the response, as in Kafka."""
-    existing = [row for row in rows if row.topic is not None]
-    least = min(request.min_bytes, _max_response_bytes(request, ctx))
-    return not existing or any(row.is_urgent for row in existing) or sum(row.size for row in existing) >= least
-
-
-def _max_response_bytes(request: FetchRequest, ctx: Context) -> int:
-    return min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
+    total, exists = 0, False
+    for row in rows:
+        if row.topic is not None:
+            if row.is_urgent:
+                return True
+            exists = True
+            total += row.size
+    return not exists or total >= least
 
 
 def _read_partitions(
-    plan: Sequence[PartitionRequest], denied: Collection[FetchPartitionKey], request: FetchRequest, ctx: Context
+    plan: Sequence[PartitionRequest],
+    denied: Collection[FetchPartitionKey],
+    left: int,
+    request: FetchRequest,
+    ctx: Context,
 ) -> list[_Row]:
-    left = _max_response_bytes(request, ctx)
+    """A row for each partition. left: the bytes of records that the response may have."""
     rows: list[_Row] = []
     min_one = True
     for request_partition in plan:
@@ -156,7 +174,9 @@ def _read_partitions(
             # The first partition with records may exceed the limits by one batch, so that a consumer makes progress.
             min_one = min_one and row.size == 0
             left = max(0, left - row.size)
-    return sorted(rows, key=lambda row: _row_rank(row, request))
+    if any(row.topic is None for row in rows):
+        rows.sort(key=lambda row: _row_rank(row, request))
+    return rows
 
 
 def _row_rank(row: _Row, request: FetchRequest) -> int:
@@ -169,8 +189,6 @@ def _row_rank(row: _Row, request: FetchRequest) -> int:
 
 def _is_forbidden(request_partition: PartitionRequest, request: FetchRequest, ctx: Context) -> bool:
     """Return whether the client may not read the topic; a follower needs CLUSTER_ACTION instead."""
-    if ctx.cluster.authorizer is None:
-        return False
     if _follower_id(request) >= 0:
         return not is_authorized_on_cluster(AclOperation.CLUSTER_ACTION, ctx)
     name = request_partition.topic_name
@@ -275,16 +293,17 @@ def _diverging_epoch(log: PartitionLog, request_partition: PartitionRequest) -> 
 def _build_response(plan: FetchPlan, rows: list[_Row], request: FetchRequest, ctx: Context) -> FetchResponse:
     if plan.session is not None and plan.is_superseded:
         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=plan.session.session_id)
-    sessions, by_id = ctx.node.fetch_sessions, ctx.api_version >= _IDS_SINCE
-    summaries = [_summarize_row(row) for row in rows]
+    by_id = ctx.api_version >= _IDS_SINCE
     response = FetchResponse()
     if plan.opens_session:
-        response.session_id = sessions.open_session(
+        summaries = [_summarize_row(row) for row in rows]
+        response.session_id = ctx.node.fetch_sessions.open_session(
             plan.partitions, summaries, by_id=by_id, now_ms=ctx.now_ms, rng=ctx.rng
         )
     elif plan.session is not None:
         response.session_id = plan.session.session_id
-        rows = [row for row, changed in zip(rows, plan.session.select_changed(summaries), strict=True) if changed]
+        changes = plan.session.select_changed([_summarize_row(row) for row in rows])
+        rows = [row for row, changed in zip(rows, changes, strict=True) if changed]
     if any(row.key[0] == uuids.ZERO for row in rows[:-1]):
         # Kafka compares the row after one of the zero id by the topic's name, which is null.
         return _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx)
@@ -316,8 +335,10 @@ def _summarize_row(row: _Row) -> FetchResponseSummary:
 
 def _add_hints(response: FetchResponse, rows: Sequence[_Row], ctx: Context) -> None:
     """Name the current leaders (KIP-951)."""
-    hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx)
+    hints: LeaderHints[LeaderIdAndEpoch, NodeEndpoint] | None = None
     for row in rows:
-        if row.topic is not None and row.data.error_code in LEADER_ERRORS:
+        if row.data.error_code and row.topic is not None and row.data.error_code in LEADER_ERRORS:
+            hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx) if hints is None else hints
             hints.set_leader(row.data, row.topic.topic_id, row.key[1])
-    response.node_endpoints = hints.endpoints()
+    if hints is not None:
+        response.node_endpoints = hints.endpoints()

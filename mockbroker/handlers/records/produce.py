@@ -210,7 +210,7 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot append to internal topic {topic.name}")
         log = ctx.node.logs.find_log(topic.topic_id, index)
         log_start = log.start_offset
-        if job.request.acks == -1:
+        if job.request.acks == -1 and len(partition.isr) < len(partition.replicas):
             least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
@@ -243,10 +243,12 @@ def _error_row(index: int, error: KafkaError, *, log_start: int = -1) -> Partiti
 
 def _add_hints(response: ProduceResponse, ctx: Context) -> None:
     """Name the current leaders (KIP-951)."""
-    hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx)
+    hints: LeaderHints[LeaderIdAndEpoch, NodeEndpoint] | None = None
     for row in response.responses:
         for partition in row.partition_responses:
             if partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx) if hints is None else hints
                 topic = ctx.cluster.metadata.topic(row.name)
                 hints.set_leader(partition, topic.topic_id if topic else row.topic_id, partition.index)
-    response.node_endpoints = hints.endpoints()
+    if hints is not None:
+        response.node_endpoints = hints.endpoints()

@@ -69,9 +69,11 @@ def take_only_batch(records: bytes | memoryview, api_version: int) -> bytes | me
         raise UnreadableRequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if api_version < _ZSTD_SINCE and codec == Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in Produce version {api_version}")
+    if size == len(records):
+        return records
     if _batch_size(records[size:]) is not None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "more than one record batch")
-    return records[:size] if size < len(records) else records
+    return records[:size]
 
 
 def parse_batch(records: bytes | memoryview) -> Batch:
