@@ -43,7 +43,8 @@ class DeliveryModel:
     partition, counted here, in addition to the loaded ones. deliveries: by record, the members that received it and the
     delivery count for each. lost_completions: records that were stored as complete and are not any more, by a defect of
     4.3.0: only these are excused. altered_starts: start offsets that an administrator has requested. skipped_offsets:
-    offsets that a load left out, where gaps are not read (4.0.0).
+    offsets that a load left out, where gaps are not read (4.0.0). completed_before: offsets that a share partition of
+    before the state was created again has completed.
     """
 
     key: ShareKey
@@ -56,6 +57,7 @@ class DeliveryModel:
     lost_completions: set[int] = field(default_factory=set)
     altered_starts: set[int] = field(default_factory=set)
     skipped_offsets: set[int] = field(default_factory=set)
+    completed_before: set[int] = field(default_factory=set)
     is_deleted: bool = False
     pending_alterations: int = 0
     is_reload_pending: bool = False
@@ -93,7 +95,10 @@ class DeliveryModel:
         """A final acknowledgement of this delivery was answered without error."""
         record = self.records.get(offset)
         if record is None:
-            return  # The state was created again since.
+            # The state was created again since. The leader still has the share partition of before, and its writes are
+            # accepted: what it stores now is complete for the new state too (conversation share-delete-group-recreated).
+            self.completed_before.add(offset)
+            return
         if offset in self.lost_completions and self.stored is not None and not _is_complete(self.stored, offset):
             record.unresolved += 1  # Stored, and lost again before the response arrived.
         else:
@@ -184,14 +189,20 @@ class DeliveryModel:
                 continue
             record = self.records.get(offset)
             if record is None:
+                if self._is_completed_before(offset):
+                    continue
                 raise Violation(f"{self.key} offset {offset} was never delivered")
             if not record.may_be_complete:
                 raise Violation(f"{self.key} offset {offset} is lost after delivery {record.delivery_count}")
+
+    def _is_completed_before(self, offset: int) -> bool:
+        return offset in self.completed_before and self.stored is not None and _is_complete(self.stored, offset)
 
     def _restart_at(self, start_offset: int | None) -> None:
         """The start offset was altered, or the state deleted: all earlier deliveries are void."""
         self.records.clear()
         self.lost_completions.clear()
+        self.completed_before.clear()
         self.first_offset = start_offset
 
 
