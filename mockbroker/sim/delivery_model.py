@@ -95,8 +95,8 @@ class DeliveryModel:
         """A final acknowledgement of this delivery was answered without error."""
         record = self.records.get(offset)
         if record is None:
-            # The state was created again since. The leader still has the share partition of before, and its writes are
-            # accepted: what it stores now is complete for the new state too (conversation share-delete-group-recreated).
+            # The state was created again since. The leader still has the old share partition, and its writes are
+            # accepted: what it stores is complete in the new state (conversation share-delete-group-recreated).
             self.completed_before.add(offset)
             return
         if offset in self.lost_completions and self.stored is not None and not _is_complete(self.stored, offset):
