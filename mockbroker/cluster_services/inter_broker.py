@@ -92,11 +92,13 @@ class _PendingCall(Generic[N, T]):
         node = channel.nodes.get(self._to)
         if node is None:
             return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {self._to} is not running")
-        with channel.act_as(self._to):
-            try:
-                return self._handle_call(node, now_ms)
-            except KafkaError as error:
-                return error
+        before, channel.acting_node = channel.acting_node, self._to
+        try:
+            return self._handle_call(node, now_ms)
+        except KafkaError as error:
+            return error
+        finally:
+            channel.acting_node = before
 
     def _give_up(self, now_ms: int) -> None:
         """The sender closes the connection; the target handles the request when it reads it, for nobody."""
@@ -191,6 +193,9 @@ class InterBrokerChannel(Generic[N_co]):
             if owner in self.paused:
                 self.hold(owner, action)
                 continue
-            with self.act_as(owner):
+            before, self.acting_node = self.acting_node, owner
+            try:
                 action(now_ms)
+            finally:
+                self.acting_node = before
             after_each()

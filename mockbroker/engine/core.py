@@ -146,16 +146,24 @@ class Core:
         if node.is_loaded("telemetry"):
             node.telemetry.remove_connection(info.id)
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> int | None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: calls between nodes first, then the log cleaner, then the components of the nodes in order of
         their ids, then parked requests. A call sent with no latency is delivered before the clock moves on.
+        Returns: the next deadline, or None.
         """
-        while (due_ms := self.next_deadline_ms()) is not None and due_ms <= now_ms:
-            self._move_clock(due_ms)
+        while True:
+            call_ms = self.state.inter_broker.next_deadline_ms()
+            if call_ms is None or call_ms > self.now_ms or call_ms > now_ms:
+                due_ms = self.next_deadline_ms()
+                if due_ms is None or due_ms > now_ms:
+                    break
+                self._move_clock(due_ms)
+            # Otherwise a call is due at the present time: nothing is due earlier than that.
             self._run_deadlines()
         self._move_clock(now_ms)
+        return due_ms
 
     def create_topic(self, name: str, partition_count: int = 1) -> None:
         """Create a topic with `default.replication.factor` replicas; raises the KafkaError of a refused request."""
@@ -316,8 +324,12 @@ class Core:
         self._process_ready()
 
     def _expire_node(self, node: Node) -> None:
-        with self.state.inter_broker.act_as(node.node_id):
+        channel = self.state.inter_broker
+        before, channel.acting_node = channel.acting_node, node.node_id
+        try:
             node.expire(now_ms=self.now_ms)
+        finally:
+            channel.acting_node = before
 
     def _process_ready(self) -> None:
         """Run ready connections and woken requests until none is left."""

@@ -243,11 +243,9 @@ class NetworkServer:
         """
         self._flush_output()
         now_ms = self.clock.now_ms()
-        due_ms = self.core.next_deadline_ms()
-        if due_ms is not None and due_ms <= now_ms:
-            self.core.advance(now_ms)
+        due_ms = self.core.advance(now_ms)
+        if self.core.requests.output:
             self._flush_output()
-            due_ms = self.core.next_deadline_ms()
         if due_ms != self._timer_due_ms or self._timer is None:
             self._set_timer(due_ms, now_ms)
         if self.clock.auto_settle_ms is not None:

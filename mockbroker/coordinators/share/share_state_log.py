@@ -184,7 +184,9 @@ class ShareStateLog:
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next snapshots or of the next pruning, or None."""
-        return min((due for due in (self._snapshots_due_ms, self._pruning_due_ms) if due is not None), default=None)
+        if self._snapshots_due_ms is None or self._pruning_due_ms is None:
+            return self._snapshots_due_ms if self._pruning_due_ms is None else self._pruning_due_ms
+        return min(self._snapshots_due_ms, self._pruning_due_ms)
 
     def expire(self, *, now_ms: int) -> None:
         """Snapshot cold state and delete redundant records when due; neither runs while share groups are disabled."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 #: How long a response waits for writes before a repeated check: longer than the persister retries.
 _WRITE_TIMEOUT_MS = 300_000
+_ACQUIRE_MODES = frozenset(AcquireMode)
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ class DelayedShareFetch:
                 self.errors[key] = _missing_partition_error(key, entry.topic_name, ctx)
             else:
                 readable.append(key)
-        if readable and request.share_acquire_mode not in list(AcquireMode):
+        if readable and request.share_acquire_mode not in _ACQUIRE_MODES:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         rules = ctx.cluster.rules
         if rules.fetch.has_partition_max_bytes:

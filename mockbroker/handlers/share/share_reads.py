@@ -82,11 +82,10 @@ def has_min_bytes(
         try:
             log = logs.find_log(*key)
             end = log.visible_end(_read_end(log, isolation))
-            log_slice = log.read(offset, max(1, shares[key]), up_to=end)
+            size, is_all = log.measure(offset, max(1, shares[key]), up_to=end)
         except KafkaError:
             return True
-        is_all = not log_slice.batches or log_slice.batches[-1].last_offset + 1 >= end
-        available += min(log_slice.size, shares[key]) if is_all else shares[key]
+        available += min(size, shares[key]) if is_all else shares[key]
     return available >= min_bytes
 
 

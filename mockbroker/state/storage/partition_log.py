@@ -212,20 +212,8 @@ class PartitionLog:
         Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end the result is empty. UNKNOWN_SERVER_ERROR for a
         negative `max_bytes` before the end. Source: Kafka's LocalLog.read and LogSegment.read.
         """
-        if not self.start_offset <= offset <= self.end_offset:
-            message = f"offset {offset} is not within {self.start_offset} to {self.end_offset}"
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
-        end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
-        if max_bytes < 0 and offset < end:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
+        first, last = self._find_range(offset, max_bytes, up_to)
         index, batches = self._index, self._index.batches
-        first, last = index.find_offset(offset), index.find_offset(end)
-        if self.hidden_batches is not None:
-            first = first_visible(batches, first, last)
-        if first < last:
-            segment_end = self.segments.segment_end(batches[first].base_offset)
-            if segment_end is not None and segment_end < end:
-                last = index.find_offset(segment_end)
         if self.hidden_batches is not None:
             return LogSlice(*read_visible(batches[first:last], max_bytes, min_one=min_one))
         next_index = index.find_end_by_size(first, last, max_bytes)
@@ -238,6 +226,34 @@ class PartitionLog:
         cut_size = max(0, max_bytes - total)
         cut_batch = batches[next_index] if cut_size else None
         return LogSlice(batches[first:next_index], total, cut_batch, cut_size, is_first_cut)
+
+    def measure(self, offset: int, max_bytes: int, *, up_to: int) -> tuple[int, bool]:
+        """The bytes that `read` returns for these arguments, and whether no batch below `up_to` is left out by it.
+
+        Raises: as `read`.
+        """
+        if self.hidden_batches is not None:
+            read = self.read(offset, max_bytes, up_to=up_to)
+            return read.size, not read.batches or read.batches[-1].last_offset + 1 >= up_to
+        (first, last), index = self._find_range(offset, max_bytes, up_to), self._index
+        end = max(index.find_end_by_size(first, last, max_bytes), first + 1) if first < last else first
+        is_all = first == end or index.batches[end - 1].last_offset + 1 >= up_to
+        return index.size_between(first, end), is_all
+
+    def _find_range(self, offset: int, max_bytes: int, up_to: int | None) -> tuple[int, int]:
+        """The indexes of the batches that a read may return: from the first one, visible, to the end of its segment."""
+        start, log_end = self.start_offset, self.end_offset
+        if not start <= offset <= log_end:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within {start} to {log_end}")
+        end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
+        if max_bytes < 0 and offset < end:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
+        index = self._index
+        first, last = index.find_offset(offset), index.find_offset(end)
+        if self.hidden_batches is not None:
+            first = first_visible(index.batches, first, last)
+        segment_end = self.segments.segment_end(index.batches[first].base_offset) if first < last else None
+        return first, last if segment_end is None or segment_end >= end else index.find_offset(segment_end)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record from the log start on with this timestamp or a later one, or None."""

@@ -335,3 +335,17 @@ def test_an_append_copies_the_batch_and_a_read_of_one_batch_does_not(log: Partit
     assert type(joined) is memoryview
     assert joined.obj is slice_.batches[0].chunk.obj
     assert parse_header(slice_.join()).crc_is_valid
+
+
+def test_a_measured_read_has_the_size_of_the_read(log: PartitionLog) -> None:
+    for count in (1, 3, 1, 2):
+        log.append(batch(*[NOW] * count), now_ms=NOW)
+
+    for offset in range(8):
+        for up_to in range(8):
+            for max_bytes in (1, 79, 80, 200, 10_000):
+                read = log.read(offset, max_bytes, up_to=up_to)
+                is_all = not read.batches or read.batches[-1].last_offset + 1 >= up_to
+                assert log.measure(offset, max_bytes, up_to=up_to) == (read.size, is_all)
+    with pytest.raises(KafkaError, match="not within 0 to 7"):
+        log.measure(8, 1, up_to=8)
