@@ -219,6 +219,11 @@ def string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
     return pa.StringArray.from_buffers(len(at), *_value_buffers(data, at, size, size > 0))
 
 
+def text_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
+    """A column of strings from their offsets and sizes; none is null."""
+    return pa.StringArray.from_buffers(len(at), *_value_buffers(data, at, size, size >= 0))
+
+
 def binary_array(data: bytes, at: Ints, size: Ints) -> pa.Array:
     """A column of byte strings from their offsets and sizes; null for a size of -1."""
     buffers = _value_buffers(data, at, size, size >= 0)

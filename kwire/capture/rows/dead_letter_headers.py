@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from kwire.records import Record
 
 _DIGITS_MAX = 19
-_PREFIX = "__dlq.errors."
+DEAD_LETTER_PREFIX = "__dlq.errors."
+"""Names of the headers that the broker adds to a dead letter begin with it."""
 #: Column -> header without its prefix.
 _TEXTS = {"dlq_group_id": "group", "dlq_topic": "topic", "dlq_reason": "message"}
 #: The same of decimal numbers, with the bits of the column.
@@ -24,13 +25,13 @@ _NO_COLUMNS: dict[str, object] = dict.fromkeys(DEAD_LETTER_COLUMNS)
 
 def dead_letter_columns(record: Record) -> Row:
     """The columns of a dead letter; None in all of them for other records, and where a header is damaged."""
-    if not any(name.startswith(_PREFIX) for name, _ in record.headers):
+    if not any(name.startswith(DEAD_LETTER_PREFIX) for name, _ in record.headers):
         return _NO_COLUMNS
     # A copy may have headers of an earlier dead letter: the last one of a name counts.
     texts = {
-        name.removeprefix(_PREFIX): value.decode("utf-8", "replace")
+        name.removeprefix(DEAD_LETTER_PREFIX): value.decode("utf-8", "replace")
         for name, value in record.headers
-        if name.startswith(_PREFIX) and value is not None
+        if name.startswith(DEAD_LETTER_PREFIX) and value is not None
     }
     numbers = {column: _parse_number(texts.get(name), bits) for column, (name, bits) in _NUMBERS.items()}
     return {**{column: texts.get(name) for column, name in _TEXTS.items()}, **numbers}

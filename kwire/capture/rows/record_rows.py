@@ -99,6 +99,37 @@ def record_rows(pairer: PartitionPairer, exchange: Exchange, *, payload: bool) -
         }
 
 
+class PartitionRecords(NamedTuple):
+    """The records of a partition in a message. start: is added to their offsets, None if that is not known."""
+
+    topic: MessageTopic
+    number: int
+    direction: str
+    records: Records
+    start: int | None
+
+    @property
+    def counts_from_zero(self) -> bool:
+        """Whether the offsets of each batch begin with 0, as a producer counts them."""
+        return self.direction == DIRECTIONS["ProduceRequest"]
+
+
+def partitions_with_records(
+    request: tuple[str, msgspec.Struct | None], response: tuple[str, msgspec.Struct | None]
+) -> Iterator[PartitionRecords]:
+    """The partitions of an exchange that may have records. Args: request, response: the name and the body of each."""
+    for name, body in (request, response):
+        direction = DIRECTIONS.get(name)
+        if body is None or direction is None:
+            continue
+        is_produce = name == "ProduceRequest"
+        for topic, number, requested, responded in pair_structs(request[1], response[1]):
+            # A producer counts offsets from 0; only the response has the offset in the log.
+            start = _produced_base_offset(responded) if is_produce else 0
+            records = partition_records(name, requested if is_produce else responded)
+            yield PartitionRecords(topic, number, direction, records, start)
+
+
 def record_values(
     request: tuple[str, msgspec.Struct | None], response: tuple[str, msgspec.Struct | None], *, payload: bool
 ) -> Iterator[tuple[MessageTopic, int, str, tuple[object, ...]]]:
@@ -106,17 +137,11 @@ def record_values(
 
     Args: request, response: the name and the body of each.
     """
-    for name, body in (request, response):
-        direction = DIRECTIONS.get(name)
-        if body is None or direction is None:
-            continue
-        is_produce = direction == "produce"
-        for topic, number, requested, responded in pair_structs(request[1], response[1]):
-            # A producer counts offsets from 0; only the response has the offset in the log.
-            start = _produced_base_offset(responded) if is_produce else 0
-            records = partition_records(name, requested if is_produce else responded)
-            for values in values_of_records(records, start, counts_from_zero=is_produce, payload=payload):
-                yield topic, number, direction, values
+    for found in partitions_with_records(request, response):
+        for values in values_of_records(
+            found.records, found.start, counts_from_zero=found.counts_from_zero, payload=payload
+        ):
+            yield found.topic, found.number, found.direction, values
 
 
 def values_of_records(

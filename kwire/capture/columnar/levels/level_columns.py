@@ -59,6 +59,10 @@ class LevelColumns:
         """The rows of one exchange. Args: the name and the body of each message; None if it could not be decoded."""
         raise NotImplementedError
 
+    def row_collector(self) -> RowCollector:
+        """What collects the rows of exchanges that are decoded one by one."""
+        return RowCollector(self)
+
     def build_array(self, name: str, values: Sequence[Any]) -> pa.Array:
         """A column of values of rows that were read one by one."""
         return pa.array(values, type=self.types[name])

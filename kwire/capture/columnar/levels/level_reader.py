@@ -16,7 +16,7 @@ import pyarrow as pa
 from kwire.capture.columnar.batch_merge import ROWS_MAX, BatchSorter, RowBatch
 from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
 from kwire.capture.columnar.levels.body_source import BodySource
-from kwire.capture.columnar.levels.level_columns import LevelColumns, RowCollector
+from kwire.capture.columnar.levels.level_columns import LevelColumns
 from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows, concatenate_level_rows
 from kwire.capture.columnar.levels.partition_columns import PartitionColumns
 from kwire.capture.columnar.levels.record_columns import RecordColumns
@@ -160,7 +160,7 @@ class LevelReader(ColumnarReader):
                 is_left[done] = False
         left = np.nonzero(is_left)[0]
         if len(left):
-            collector = RowCollector(self._builder)
+            collector = self._builder.row_collector()
             source = BodySource(self.bodies, span, self._exchange_builder)
             for number, request, response in source.bodies(exchanges, left, self._builder.needs_request):
                 collector.add_exchange(number, request, response)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kwire.capture.columnar.body_columns import binary_array, message_name
-from kwire.capture.columnar.levels.level_columns import LevelColumns
+from kwire.capture.columnar.body_columns import binary_array, message_name, text_array
+from kwire.capture.columnar.body_walker import PADDING_SIZE
+from kwire.capture.columnar.levels.level_columns import LevelColumns, RowCollector
 from kwire.capture.columnar.levels.level_rows import (
     DecodedBodies,
     Partitions,
@@ -16,13 +17,15 @@ from kwire.capture.columnar.levels.level_rows import (
     int_array,
     repeated_exchanges,
 )
-from kwire.capture.columnar.levels.record_tables import PartitionRecords, RecordTable, read_records
+from kwire.capture.columnar.levels.record_tables import FoundRecords, HeaderTable, RecordTable, read_records
 from kwire.capture.columnar.levels.table_plan import Wanted
+from kwire.capture.columnar.levels.topic_history import UUID
 from kwire.capture.rows.record_rows import (
     DIRECTIONS,
     RECORD_COLUMNS,
     TIMESTAMP_MAX,
     TIMESTAMP_TYPES,
+    partitions_with_records,
     record_values,
     values_of_records,
 )
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
 _PRODUCE = 0
+_DIRECTIONS = tuple(DIRECTIONS.values())
+_PRODUCED = _DIRECTIONS.index(DIRECTIONS["ProduceRequest"])
 _SAFE = 1 << 61
 
 
@@ -110,29 +115,39 @@ class RecordColumns(LevelColumns):
 
     def _rows(self, group: BodyGroup, bodies: DecodedBodies, partitions: Partitions, start: Ints) -> list[LevelRows]:
         """The rows of the records in partitions. Args: start: is added to the offsets; -1 if it is not known."""
+        name = message_name(group.api_key, "Request" if group.api_key == _PRODUCE else "Response")
+        direction = np.full(len(partitions), _DIRECTIONS.index(DIRECTIONS[name]), dtype=np.int64)
         at, size = partitions.columns["records"]
-        is_unsafe = start >= _SAFE
-        found = read_records(bodies.data, at, np.where(is_unsafe, 0, size))
+        records = PlacedRecords(bodies.data, at, size, start, direction)
+        topics = partitions.names, partitions.ids
+        return [self.build_record_rows(group.exchanges, (partitions.exchange, partitions.number), topics, records)]
+
+    def build_record_rows(
+        self,
+        exchanges: ExchangeColumns,
+        numbers: tuple[Ints, Ints],
+        topics: tuple[pa.Array, pa.Array],
+        records: PlacedRecords,
+    ) -> LevelRows:
+        """The rows of records. Args: numbers: of the exchange and of the partition; topics: names and ids of topics."""
+        is_unsafe = records.start >= _SAFE
+        found = read_records(records.data, records.at, np.where(is_unsafe, 0, records.size))
         left = np.nonzero(~found.is_read | is_unsafe)[0]
-        place, arrays = self._record_arrays(group, bodies.data, found, start)
+        place, arrays = self._record_arrays(records, found)
         if len(left):
-            other_place, others = self._arrays_of_partitions(group, bodies.data, (at, size), start, left)
+            other_place, others = self._arrays_of_partitions(records, left)
             place = np.concatenate([place, other_place])
             arrays = {name: pa.concat_arrays([arrays[name], others[name]]) for name in arrays}
             order = np.argsort(place, kind="stable")
             place, rows = place[order], pa.array(order)
             arrays = {name: array.take(rows) for name, array in arrays.items()}
-        if not len(place):
-            return []
         if "partition" in self.columns:
-            arrays["partition"] = int_array(partitions.number[place], self.types["partition"])
-        exchange, rows = partitions.exchange[place], pa.array(place)
-        topic = partitions.names.take(rows), partitions.ids.take(rows)
-        return [self.build_rows(group.exchanges, exchange, topic, arrays)]
+            arrays["partition"] = int_array(numbers[1][place], self.types["partition"])
+        rows = pa.array(place)
+        topic = topics[0].take(rows), topics[1].take(rows)
+        return self.build_rows(exchanges, numbers[0][place], topic, arrays)
 
-    def _record_arrays(
-        self, group: BodyGroup, data: bytes, found: PartitionRecords, start: Ints
-    ) -> tuple[Ints, dict[str, pa.Array]]:
+    def _record_arrays(self, placed: PlacedRecords, found: FoundRecords) -> tuple[Ints, dict[str, pa.Array]]:
         """The partition of each record, in order, and the columns of the records that were read together."""
         batches, records = found.batches, found.records
         order = np.lexsort((records.batch, batches.partition[records.batch]))
@@ -140,9 +155,9 @@ class RecordColumns(LevelColumns):
             records = RecordTable(*(column[order] for column in records))
         batch = records.batch
         place = batches.partition[batch]
-        offset, timestamp = batches.base_offset[batch] + records.offset_delta, batches.max_timestamp[batch]
-        if group.api_key == _PRODUCE:
-            offset = offset + start[place] + batches.before[batch]
+        start, direction = placed.start[place], placed.direction[place]
+        before = np.where(direction == _PRODUCED, start + batches.before[batch], start)
+        offset, timestamp = batches.base_offset[batch] + records.offset_delta + before, batches.max_timestamp[batch]
         is_append_time = (batches.attributes[batch] & APPEND_TIME_BIT) != 0
         timestamp = np.where(is_append_time, timestamp, batches.base_timestamp[batch] + records.timestamp_delta)
         producer_id, types = batches.producer_id[batch], self.types
@@ -150,46 +165,90 @@ class RecordColumns(LevelColumns):
         micros = np.where(is_outside, 0, timestamp) * 1000
         labels = pa.array([TIMESTAMP_TYPES[0], TIMESTAMP_TYPES[1]], type=pa.string())
         arrays = {
-            "offset": int_array(offset, types["offset"], start[place] < 0),
+            "offset": int_array(offset, types["offset"], start < 0),
             "timestamp": pa.array(micros, type=pa.int64(), mask=is_outside).view(types["timestamp"]),
             "timestamp_type": labels.take(pa.array(is_append_time.astype(np.int64))),
             "is_control": pa.array((batches.attributes[batch] & CONTROL_BIT) != 0),
             "producer_id": int_array(producer_id, types["producer_id"], producer_id < 0),
             "key_size": int_array(records.key_size, types["key_size"], records.key_size < 0),
             "value_size": int_array(records.value_size, types["value_size"], records.value_size < 0),
-            "headers": _no_headers(len(batch), types["headers"]),
+            "headers": _headers_array(placed.data, records.header_count, found.headers, types["headers"]),
             "codec": pa.repeat(pa.scalar(codec_name(0)), len(batch)),
-            "direction": pa.repeat(pa.scalar(DIRECTIONS[_message_with_records(group)]), len(batch)),
+            "direction": pa.array(_DIRECTIONS, type=pa.string()).take(pa.array(direction)),
         }
         if self.payload:
-            arrays["key"] = binary_array(data, records.key_at, records.key_size)
-            arrays["value"] = binary_array(data, records.value_at, records.value_size)
+            arrays["key"] = binary_array(placed.data, records.key_at, records.key_size)
+            arrays["value"] = binary_array(placed.data, records.value_at, records.value_size)
         names = [name for name in self.columns if name != "partition"]
         return place, {name: arrays[name] if name in arrays else pa.nulls(len(batch), types[name]) for name in names}
 
-    def _arrays_of_partitions(
-        self, group: BodyGroup, data: bytes, ranges: tuple[Ints, Ints], start: Ints, rows: Ints
-    ) -> tuple[Ints, dict[str, pa.Array]]:
+    def _arrays_of_partitions(self, placed: PlacedRecords, rows: Ints) -> tuple[Ints, dict[str, pa.Array]]:
         """The same of partitions whose records are read one by one."""
         places: list[int] = []
         values: list[tuple[object, ...]] = []
-        view, is_produce = memoryview(data), group.api_key == _PRODUCE
+        directions: list[str] = []
+        view, payload = memoryview(placed.data), self.payload
         for row in rows.tolist():
-            at, size = int(ranges[0][row]), max(int(ranges[1][row]), 0)
-            first = int(start[row]) if start[row] >= 0 else None
-            found = values_of_records(view[at : at + size], first, counts_from_zero=is_produce, payload=self.payload)
-            values += found
+            at, size, start, direction = (int(column[row]) for column in placed[1:])
+            data = view[at : at + max(size, 0)]
+            first = None if start < 0 else start
+            values += values_of_records(data, first, counts_from_zero=direction == _PRODUCED, payload=payload)
+            directions += [_DIRECTIONS[direction]] * (len(values) - len(places))
             places += [row] * (len(values) - len(places))
         columns = list(zip(*values, strict=True)) or [()] * len(RECORD_COLUMNS)
-        by_name = dict(zip(RECORD_COLUMNS, columns, strict=True))
-        by_name["direction"] = (DIRECTIONS[_message_with_records(group)],) * len(values)
+        by_name = {**dict(zip(RECORD_COLUMNS, columns, strict=True)), "direction": directions}
         names = [name for name in self.columns if name != "partition"]
         arrays = {name: self.build_array(name, by_name[name]) for name in names}
         return np.array(places, dtype=np.int64), arrays
 
+    def row_collector(self) -> RowCollector:
+        """It reads the records of all exchanges together."""
+        return RecordCollector(self)
 
-def _message_with_records(group: BodyGroup) -> str:
-    return message_name(group.api_key, "Request" if group.api_key == _PRODUCE else "Response")
+
+class PlacedRecords(NamedTuple):
+    """The records of partitions in some bytes. start: is added to the offsets, -1 if it is not known.
+
+    size: 0 or less where there are no records. direction: an index of `_DIRECTIONS`.
+    """
+
+    data: bytes
+    at: Ints
+    size: Ints
+    start: Ints
+    direction: Ints
+
+
+class RecordCollector(RowCollector):
+    """Collects the records of exchanges that are decoded one by one, and reads them together."""
+
+    def __init__(self, level: RecordColumns) -> None:
+        super().__init__(level)
+        self._records = level
+        self._parts: list[bytes | memoryview] = []
+        self._partitions: list[tuple[int, int, str | None, bytes | None, int, int, int]] = []
+
+    def add_exchange(self, exchange: int, request: NamedBody, response: NamedBody) -> None:
+        """Add the records of an exchange."""
+        for topic, number, direction, records, start in partitions_with_records(request, response):
+            if not records:
+                continue
+            self._parts.append(records)
+            first = -1 if start is None else start
+            direction_index = _DIRECTIONS.index(direction)
+            row = (exchange, number, topic.name, topic.topic_id, len(records), first, direction_index)
+            self._partitions.append(row)
+
+    def rows(self, exchanges: ExchangeColumns) -> LevelRows:
+        """The rows of all records that were added."""
+        columns = list(zip(*self._partitions, strict=True)) or [()] * 7
+        exchange, number, size, start, direction = (
+            np.array(columns[index], dtype=np.int64) for index in (0, 1, 4, 5, 6)
+        )
+        topics = pa.array(columns[2], type=pa.string()), pa.array(columns[3], type=UUID)
+        data = b"".join((*self._parts, bytes(PADDING_SIZE)))
+        records = PlacedRecords(data, np.cumsum(size) - size, size, start, direction)
+        return self._records.build_record_rows(exchanges, (exchange, number), topics, records)
 
 
 def _place_records(requested: Partitions, responded: Partitions | None) -> tuple[Partitions, Ints]:
@@ -206,7 +265,10 @@ def _place_records(requested: Partitions, responded: Partitions | None) -> tuple
     return requested.select(order), start[order]
 
 
-def _no_headers(count: int, kind: pa.DataType) -> pa.Array:
-    """Empty lists."""
-    offsets = pa.array(np.zeros(count + 1, dtype=np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array([], type=kind.value_type)).cast(kind)
+def _headers_array(data: bytes, counts: Ints, headers: HeaderTable, kind: pa.DataType) -> pa.Array:
+    """The list of the headers of each record."""
+    keys = text_array(data, headers.name_at, headers.name_size)
+    value_sizes = int_array(headers.value_size, kind.value_type.field("value_size").type, headers.value_size < 0)
+    structs = pa.StructArray.from_arrays([keys, value_sizes], fields=list(kind.value_type))
+    offsets = pa.array(np.concatenate([np.zeros(1, dtype=np.int32), np.cumsum(counts, dtype=np.int32)]))
+    return pa.ListArray.from_arrays(offsets, structs).cast(kind)

@@ -1,6 +1,7 @@
 """Read the records of many partitions together: a batch of each partition at a time, then a record of each batch.
 
-Only valid batches without compression, of records without headers, are read; partitions with others are left.
+Only valid batches without compression are read; partitions with others are left. The accelerator reads all records of
+such partitions, the Python code those without headers where many partitions have some.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import read_numbers
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE, BodyWalker
 from kwire.capture.index.arrays import NO_NUMBERS
 from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.capture.rows.dead_letter_headers import DEAD_LETTER_PREFIX
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 
 if TYPE_CHECKING:
@@ -57,18 +60,54 @@ class RecordTable(NamedTuple):
     key_size: Ints
     value_at: Ints
     value_size: Ints
+    header_count: Ints
 
 
-class PartitionRecords(NamedTuple):
+class HeaderTable(NamedTuple):
+    """The headers of all records, in their order. Names are ASCII. The size of a value that is null is -1."""
+
+    name_at: Ints
+    name_size: Ints
+    value_size: Ints
+
+
+_NO_HEADERS = HeaderTable(*[NO_NUMBERS] * len(HeaderTable._fields))
+
+
+class FoundRecords(NamedTuple):
     """The records of partitions. is_read: the partitions whose records were read completely."""
 
     is_read: Bools
     batches: BatchTable
     records: RecordTable
+    headers: HeaderTable = _NO_HEADERS
 
 
-def read_records(data: bytes, at: Ints, size: Ints) -> PartitionRecords:
-    """The records at these positions. Args: size: of each partition, 0 or less where it has no records."""
+def read_records(data: bytes, at: Ints, size: Ints) -> FoundRecords:
+    """The records at these positions. Args: size: of each partition, 0 or less where it has no records.
+
+    Headers of dead letters are not read: they have columns of their own.
+    """
+    if NATIVE is None:
+        return read_records_pure(data, at, size)
+    begin, end = (np.ascontiguousarray(numbers, dtype=np.int64) for numbers in (at, at + np.maximum(size, 0)))
+    is_read, *tables = NATIVE.read_record_columns(data, begin, end, DEAD_LETTER_PREFIX.encode())
+    batches, records, headers = (np.frombuffer(table, dtype=np.int64) for table in tables)
+    return FoundRecords(
+        np.frombuffer(is_read, dtype=np.bool_),
+        BatchTable(*_columns(batches, len(BatchTable._fields))),
+        RecordTable(*_columns(records, len(RecordTable._fields))),
+        HeaderTable(*_columns(headers, len(HeaderTable._fields))),
+    )
+
+
+def _columns(rows: Ints, count: int) -> Ints:
+    """The columns of rows that follow each other."""
+    return np.ascontiguousarray(rows.reshape(-1, count).T)
+
+
+def read_records_pure(data: bytes, at: Ints, size: Ints) -> FoundRecords:
+    """The same without the accelerator."""
     batches, is_read = _read_batches(data, at, at + np.maximum(size, 0))
     decoder = _RecordDecoder(data, batches)
     is_read[batches.partition[~decoder.is_good]] = False
@@ -76,8 +115,8 @@ def read_records(data: bytes, at: Ints, size: Ints) -> PartitionRecords:
     if not bool(chosen.all()):
         new_rows = np.cumsum(chosen) - 1
         records = decoder.records(chosen)
-        return PartitionRecords(is_read, batches.select(chosen), records._replace(batch=new_rows[records.batch]))
-    return PartitionRecords(is_read, batches, decoder.records(chosen))
+        return FoundRecords(is_read, batches.select(chosen), records._replace(batch=new_rows[records.batch]))
+    return FoundRecords(is_read, batches, decoder.records(chosen))
 
 
 def _read_batches(data: bytes, at: Ints, end: Ints) -> tuple[BatchTable, Bools]:
@@ -168,7 +207,7 @@ class _RecordDecoder(BodyWalker[None]):
             columns = [column for _, column in values]
         else:
             columns = [column[is_valid[read_rows]] for read_rows, column in values]
-        self._chunks.append(RecordTable(rows, *columns))
+        self._chunks.append(RecordTable(*(rows, *columns, np.zeros(len(rows), dtype=np.int64))))
         return rows
 
     def _read_signed(self, rows: Ints) -> tuple[Ints, Ints]:

@@ -174,6 +174,8 @@ BATCHES = {
     "a negative time": write_batch([Record(0, -1)]),
     "the broker's time": with_append_time(several_records(b"v", b"w"), 1_700_000_000_123),
     "headers": write_batch([Record(value=b"v", headers=(("a", b"1"), ("b", None)))]),
+    "many headers": write_batch([Record(n, 5, headers=(("a", b"1"), ("", None)) * (n % 3)) for n in range(9)]),
+    "a header whose name is not ASCII": write_batch([Record(0, 5, headers=(("größe", b"1"),)), Record(1, 5)]),
     "a dead letter": write_batch([Record(value=b"v", headers=(("__dlq.errors.group", b"g"),))]),
     "cut off in its header": ONE_RECORD + bytes(16),
     "of an unknown magic": ONE_RECORD + bytes(16) + b"\x09" + bytes(60),
