@@ -6,12 +6,9 @@ import argparse
 import asyncio
 import importlib
 import logging
-import os
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -31,7 +28,7 @@ from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
 from mockbroker.net.listeners import NODES_MAX
-from mockbroker.server import Options, Server, new_event_loop
+from mockbroker.server import Options, Server, end_with_stdin, new_event_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +103,7 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     if has_owner:
-        _end_with_stdin(ended)
+        end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
     print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
@@ -122,20 +119,6 @@ def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event
     from mockbroker.control.routes import CLUSTER_API
 
     return start_control(AttachedCluster(server), CLUSTER_API, options, ended)
-
-
-def _end_with_stdin(ended: asyncio.Event) -> None:
-    """End the process when standard input is closed: the program that started it has ended, or wants it to end."""
-    loop = asyncio.get_running_loop()
-
-    def read_until_closed() -> None:
-        with suppress(OSError):  # EIO of a terminal that is gone, EBADF without a standard input: closed too.
-            while os.read(0, 4096):
-                pass
-        with suppress(RuntimeError):  # The loop is closed: the process is ending.
-            loop.call_soon_threadsafe(ended.set)
-
-    threading.Thread(target=read_until_closed, name="mockbroker-stdin", daemon=True).start()
 
 
 def _report_error(error: Exception) -> int:

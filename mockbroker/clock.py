@@ -63,6 +63,11 @@ class Clock:
         self.auto_settle_ms = settle_ms
 
     @property
+    def moved_ms(self) -> int:
+        """How far it was moved from the wall clock, when it last ran."""
+        return self._moved_ms
+
+    @property
     def mode(self) -> ClockMode:
         """How the clock moves."""
         return "frozen" if self.is_frozen else "running" if self.auto_settle_ms is None else "auto"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -236,3 +239,17 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         else:
             return uvloop.new_event_loop()
     return asyncio.new_event_loop()
+
+
+def end_with_stdin(ended: asyncio.Event) -> None:
+    """End the process when standard input is closed: the program that started it has ended, or wants it to end."""
+    loop = asyncio.get_running_loop()
+
+    def read_until_closed() -> None:
+        with suppress(OSError):  # EIO of a terminal that is gone, EBADF without a standard input: closed too.
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # The loop is closed: the process is ending.
+            loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=read_until_closed, name="mockbroker-stdin", daemon=True).start()

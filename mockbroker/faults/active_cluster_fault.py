@@ -61,8 +61,7 @@ class ActiveClusterFault:
     def describe_misses(self) -> str:
         """Why it has never acted, as lines of text."""
         reasons = [f"  - {reason}" for reason in self.near_misses] or ["  its time did not come"]
-        end = "  Set optional=True if the fault need not act."
-        return "\n".join([f"the fault {self.name!r} never acted:", *reasons, end])
+        return "\n".join([f"the fault {self.name!r} never acted:", *reasons])
 
     def _schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
         def run(_now_ms: int) -> None:

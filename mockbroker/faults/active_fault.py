@@ -108,5 +108,4 @@ class ActiveFault:
         else:
             lines.append(f"  {count} {plural} came, the latest of them:")
             lines += [f"  - {reason}" for reason in self.near_misses]
-        lines.append("  Set optional=True if the fault need not act.")
         return "\n".join(lines)

@@ -223,7 +223,9 @@ class Faults:
         """Check that each fault has acted, except optional ones. Raises: AssertionError with the nearest requests."""
         missing = self.misses()
         if missing:
-            raise AssertionError("\n".join(text for _, text in missing))
+            raise AssertionError(
+                "\n".join(f"{text}\n  Set optional=True if the fault need not act." for _, text in missing)
+            )
 
     def misses(self) -> Sequence[tuple[FaultHandle, str]]:
         """The faults that should have acted and have not, each with the nearest requests as text."""

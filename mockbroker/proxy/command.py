@@ -16,7 +16,7 @@ from mockbroker.config.keys import ConfigError
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
-from mockbroker.server import new_event_loop
+from mockbroker.server import end_with_stdin, new_event_loop
 
 if TYPE_CHECKING:
     from mockbroker.control.control_server import ControlServer
@@ -26,7 +26,7 @@ _EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command. Exit codes: 0 ended by a signal or over HTTP, 1 no cluster, 2 wrong usage."""
+    """Run the command. Exit codes: 0 ended by a signal, by standard input or over HTTP, 1 no cluster, 2 wrong usage."""
     parsed = create_parser().parse_args(arguments)
     log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str]) -> int:
         return _report_error(error, _EXIT_USAGE)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(options, control_options))
+        return loop.run_until_complete(_serve(options, control_options, has_owner=parsed.exit_with_stdin))
     finally:
         loop.close()
 
 
-async def _serve(options: ProxyOptions, control_options: ControlOptions | None) -> int:
+async def _serve(options: ProxyOptions, control_options: ControlOptions | None, *, has_owner: bool) -> int:
     try:
         server = ProxyServer(options)
         await server.start()
@@ -67,6 +67,8 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None) 
         return _report_error(error, _EXIT_USAGE)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    if has_owner:
+        end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
     print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
@@ -110,6 +112,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--control", metavar="[HOST:]PORT", help=control)
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
+    owner = "end when standard input is closed, as it is when the program that started this command has ended"
+    add("--exit-with-stdin", action="store_true", help=owner)
     add("--seed", type=int, metavar="N", help="seed of the faults' random choices")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kwire.package_version import package_version
 from mockbroker.control.attached_cluster import AttachedThread
-from mockbroker.control.models.common import NoParameters, ResponseModel
+from mockbroker.control.models.common import NoParameters, RequestModel, ResponseModel
 from mockbroker.control.operations import ControlApi, ControlContext, Operation
 from mockbroker.control.routes import SHARED_OPERATIONS
+from mockbroker.faults.cluster_model import ClusterFault
+from mockbroker.faults.model import Fault
 from mockbroker.proxy.methods import ProxyMethods
 
 
@@ -57,8 +59,24 @@ def get_proxied_cluster(control: ProxyContext, parameters: NoParameters) -> Prox
     )
 
 
+class RequestFaults(RequestModel, frozen=True):
+    """Several faults of requests and connections: a proxy has no nodes of its own."""
+
+    faults: tuple[Fault, ...] = ()
+
+
+def _describe_for_proxy(operation: Operation) -> Operation:
+    """The operation without faults of nodes in its description."""
+    if ClusterFault not in operation.body_types:
+        return operation
+    return replace(operation, body_types=(Fault, RequestFaults))
+
+
 PROXY_API = ControlApi(
-    (Operation("GET", "/v1/cluster", get_proxied_cluster, "cluster"), *SHARED_OPERATIONS),
+    (
+        Operation("GET", "/v1/cluster", get_proxied_cluster, "cluster"),
+        *map(_describe_for_proxy, SHARED_OPERATIONS),
+    ),
     ProxyContext,
     ("request", "exchange", "fault"),
     "Controls a mockbroker proxy: faults of requests, waits for requests, and the history of requests. Errors are "

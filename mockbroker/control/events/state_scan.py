@@ -1,4 +1,4 @@
-"""Finds what has changed in a cluster: groups, share partitions, topics, nodes, faults and the clock."""
+"""Finds what has changed in a cluster: groups, share partitions, topics, nodes, faults, chaos and the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mockbroker.server import Server
 
 #: The kinds of events that a scan finds.
-STATE_KINDS = frozenset({"group", "share-partition", "topic", "node", "fault", "clock"})
+STATE_KINDS = frozenset({"group", "share-partition", "topic", "node", "fault", "chaos", "clock"})
 Key = tuple[str | int, ...]
 #: The size of a view without its rows, and of a row, bytes, about.
 _VIEW_BYTES, _ROW_BYTES = 1000, 300
@@ -33,11 +33,23 @@ class FaultView(NamedTuple):
     near_misses: tuple[str, ...]
 
 
+class ChaosView(NamedTuple):
+    """A chaos profile that was started, at one moment. faults: their numbers."""
+
+    number: int
+    profile: str
+    seed: int
+    hits: int
+    is_active: bool
+    faults: tuple[int, ...]
+
+
 class ClockView(NamedTuple):
-    """The mode of the clock, and its time if it is frozen."""
+    """The mode of the clock, its time if it is frozen, and how far it was moved from the wall clock."""
 
     mode: ClockMode
     frozen_ms: int | None
+    moved_ms: int
 
 
 class Gone(NamedTuple):
@@ -89,9 +101,11 @@ def _views(server: Server, kind: str) -> Iterator[tuple[Key, object]]:
             yield from (((node.node_id,), node) for node in node_views(state, server.nodes))
         case "fault":
             yield from _faults(server)
+        case "chaos":
+            yield from _chaos(server)
         case "clock":
             clock = server.clock
-            yield (), ClockView(clock.mode, clock.now_ms() if clock.is_frozen else None)
+            yield (), ClockView(clock.mode, clock.now_ms() if clock.is_frozen else None, clock.moved_ms)
 
 
 def _faults(server: Server) -> Iterator[tuple[Key, FaultView]]:
@@ -99,6 +113,15 @@ def _faults(server: Server) -> Iterator[tuple[Key, FaultView]]:
         for active in server.faults.active:
             view = FaultView(active.number, active.name, active.hits, active.fault, tuple(active.near_misses))
             yield (active.number,), view
+
+
+def _chaos(server: Server) -> Iterator[tuple[Key, ChaosView]]:
+    if server.has_faults:
+        active = set(map(id, server.faults.active))
+        for run in server.faults.chaos_runs:
+            hits, numbers = sum(fault.hits for fault in run.faults), tuple(fault.number for fault in run.faults)
+            is_active = any(id(fault) in active for fault in run.faults)
+            yield (run.number,), ChaosView(run.number, run.profile, run.seed, hits, is_active, numbers)
 
 
 def _size(view: object) -> int:

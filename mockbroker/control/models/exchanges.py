@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -11,10 +11,10 @@ from mockbroker.control.models.common import Count, RequestModel, ResponseModel
 #: The maximum number of exchanges in one response.
 EXCHANGES_MAX = 1000
 
-EventKind = Literal["request", "exchange", "group", "share-partition", "topic", "node", "fault", "clock", "reset"]
-EVENT_KINDS: tuple[EventKind, ...] = (
-    *("request", "exchange", "group", "share-partition", "topic", "node", "fault", "clock", "reset"),
-)
+EventKind = Literal[
+    "request", "exchange", "group", "share-partition", "topic", "node", "fault", "chaos", "clock", "reset"
+]
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
 
 class ExchangeFilters(RequestModel, frozen=True, omit_defaults=True):
@@ -191,7 +191,7 @@ class EventsLost(ResponseModel, frozen=True):
 
 
 class Removed(ResponseModel, frozen=True):
-    """In place of a group, share partition, topic, node or fault that does not exist any more. key: its names."""
+    """In place of something that does not exist any more, as a group, topic or fault. key: its names or numbers."""
 
     removed: Literal[True]
     key: list[str | int]

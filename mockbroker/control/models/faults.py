@@ -36,11 +36,21 @@ class FaultPath(RequestModel, frozen=True):
     number: int
 
 
+class MissesParameters(RequestModel, frozen=True):
+    """Which misses. removed: also of faults that were removed before they acted."""
+
+    removed: bool = True
+
+
 class FaultMiss(ResponseModel, frozen=True):
-    """A fault that has never acted though it is not optional. message: the requests that came nearest, as text."""
+    """A fault that has never acted though it is not optional. message: the requests that came nearest, as text.
+
+    isActive: it was not removed.
+    """
 
     number: int
     name: str
+    is_active: bool
     message: str
 
 

@@ -97,9 +97,10 @@ function takeEvent(kind, data) {
   } else if (isLoading) {
     if (queued.length < QUEUED_MAX) queued.push([kind, data]);
     else isLoadNeeded = true;
+  } else if (kind === "chaos") {
+    loadChaosSoon();
   } else {
     draw(applyEvent(kind, data));
-    if (kind === "fault" && has("/v1/chaos")) loadChaosSoon();
   }
 }
 

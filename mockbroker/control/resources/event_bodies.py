@@ -10,10 +10,10 @@ import msgspec
 from mockbroker.broker.group_views import GroupView
 from mockbroker.broker.inspection import SharePartitionView
 from mockbroker.broker.node_views import NodeView, TopicView
-from mockbroker.control.events.state_scan import ClockView, FaultView, Gone
+from mockbroker.control.events.state_scan import ChaosView, ClockView, FaultView, Gone
 from mockbroker.control.models.clusters import Clock
 from mockbroker.control.models.exchanges import Removed
-from mockbroker.control.models.faults import FaultState
+from mockbroker.control.models.faults import Chaos, FaultState
 from mockbroker.control.resources.clusters import node_model
 from mockbroker.control.resources.exchanges import exchange_model
 from mockbroker.control.resources.groups import group_model, share_partition_model
@@ -37,7 +37,7 @@ def event_body(event: Event, topic_names: Mapping[bytes, str], *, has_bodies: bo
             return exchange_model(event.payload, topic_names, has_bodies=has_bodies)
         case SharePartitionView():
             return share_partition_model(event.payload, event.at_ms)
-        case ClockView(mode, frozen_ms):
+        case ClockView(mode, frozen_ms, _):
             return Clock(now_ms=event.at_ms if frozen_ms is None else frozen_ms, mode=mode)
         case Gone(key):
             return Removed(removed=True, key=list(key))
@@ -61,4 +61,6 @@ def _view_body(view: object) -> object:
                 near_misses=list(near_misses),
                 fault=fault.to_json(),
             )
+        case ChaosView(number, profile, seed, hits, is_active, faults):
+            return Chaos(number=number, profile=profile, seed=seed, hits=hits, is_active=is_active, faults=list(faults))
     return {}  # A reset has no fields.

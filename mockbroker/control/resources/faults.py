@@ -57,12 +57,23 @@ def remove_fault(control: ControlContext, parameters: models.FaultPath) -> model
     return fault_model(handle, is_active=False)
 
 
-def list_fault_misses(control: ControlContext, parameters: NoParameters) -> models.FaultMisses:
-    """The faults that have never acted, with the requests that came nearest: at the end of a test none."""
+def list_fault_misses(control: ControlContext, parameters: models.MissesParameters) -> models.FaultMisses:
+    """The faults that have never acted, with the requests that came nearest: at the end of a test none.
+
+    Faults that were removed before they acted are among them, since a test may remove what it has added; without them
+    by `removed=false`.
+    """
     found = control.cluster.faults.misses() if control.cluster.has_faults else []
-    return models.FaultMisses(
-        misses=[models.FaultMiss(number=handle.number, name=handle.name, message=text) for handle, text in found]
-    )
+    misses = [
+        models.FaultMiss(
+            number=handle.number,
+            name=handle.name,
+            is_active=handle.is_active,
+            message=f'{text}\n  With "optional": true in it the fault need not act.',
+        )
+        for handle, text in found
+    ]
+    return models.FaultMisses(misses=[miss for miss in misses if parameters.removed or miss.is_active])
 
 
 def list_chaos_profiles(control: ClusterContext, parameters: NoParameters) -> models.ChaosProfiles:

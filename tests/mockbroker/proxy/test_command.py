@@ -61,6 +61,22 @@ def test_the_control_is_the_second_line_and_ends_the_command() -> None:
     assert "Traceback" not in log
 
 
+def test_it_ends_well_when_its_standard_input_is_closed() -> None:
+    with Cluster() as cluster:
+        words = ["proxy", "--upstream", cluster.bootstrap_servers, "--port", "0", "--exit-with-stdin"]
+        command = [sys.executable, "-m", "mockbroker", *words]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+            try:
+                assert started.stdout is not None
+                with Client(started.stdout.readline().strip()) as client:
+                    assert client.send(MetadataRequest(topics=[])).brokers
+                    rest, _ = started.communicate("what is read is dropped", timeout=30)
+            finally:
+                started.kill()
+
+    assert (started.returncode, rest) == (0, "")
+
+
 def test_wrong_usage_is_named(tmp_path: Path, capsys: Capsys) -> None:
     faults = tmp_path / "faults.json"
     faults.write_text('{"faults": [{"when": {"api": "Produced"}, "then": {"drop": "close"}}]}', encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -166,6 +167,18 @@ def test_the_description_is_valid_and_lists_the_operations_of_a_proxy_only(clien
     assert paths == {(operation.method, operation.path) for operation in PROXY_API.operations}
     assert {row["name"] for row in described["tags"]} == {"cluster", "faults", "waits", "history"}
     assert paths < {(operation.method, operation.path) for operation in OPERATIONS}
+
+
+def test_faults_of_nodes_are_not_described_since_they_are_refused(client: ControlClient) -> None:
+    described = client.get("/openapi.json")
+    body = described["paths"]["/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+    assert body == {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Fault", "RequestFaults")]}
+    assert "ClusterFault" not in json.dumps(described)
+    assert "clusterFaults" not in json.dumps(described)
+    refused = client.send("POST", "/v1/faults", {"clusterFaults": [{"action": "kill-node", "node": 0}]})
+    assert refused.problem == "invalid-fault"
+    assert len(client.ask("POST", "/v1/faults", {"faults": [FAULT, FAULT]}, status=201)["faults"]) == 2
 
 
 def test_what_a_proxy_does_in_python_is_in_its_api() -> None:

@@ -77,21 +77,27 @@ def test_filters_choose_requests_and_bodies_are_sent_if_they_are_asked_for(
 
 
 def test_changes_of_the_cluster_are_in_the_stream(kafka: Cluster, client: ControlClient) -> None:
-    with client.events("?kinds=group,topic,node,fault,clock,reset") as events:
+    with client.events("?kinds=group,topic,node,fault,chaos,clock,reset") as events:
         _take(events, "start")
         with Client(kafka.bootstrap_servers) as sender:
             sender.send(ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=("orders",)))
         group = _find(events, "group")
+        client.ask("POST", "/v1/clock/advance", {"durationMs": 60_000})
+        moved = _find(events, "clock")
         client.ask("POST", "/v1/clock/freeze")
         clock = _find(events, "clock")
         client.ask("POST", "/v1/faults", {"when": {"api": "Fetch"}, "then": {"drop": "close"}}, status=201)
         fault = _find(events, "fault")
+        started = client.ask("POST", "/v1/chaos", {"profile": "slow-network", "seed": 7}, status=201)
+        chaos = _find(events, "chaos")
         client.ask("POST", "/v1/cluster/reset", status=204)
         _find(events, "reset")
         gone = _find(events, "group")
 
     assert (group.body["groupId"], group.body["kind"]) == ("g", "share")
-    assert clock.body["mode"] == "frozen"
+    assert (moved.body["mode"], clock.body["mode"]) == ("running", "frozen")
+    assert 0 <= clock.body["nowMs"] - moved.body["nowMs"] < 60_000
+    assert chaos.body == started
     assert (fault.body["number"], fault.body["hits"]) == (1, 0)
     assert gone.body == {"removed": True, "key": ["g"]}
 
@@ -141,7 +147,7 @@ def test_a_slow_reader_loses_the_oldest_events_and_is_sent_their_number(kafka: C
         stream = send_events(hub, reader, EventQuestion(("clock",), None, (), has_bodies=False), {})
         parts = [await anext(stream)]
         for time_ms in range(20):
-            hub.ring.put(Event("clock", time_ms, ClockView("frozen", time_ms), 100))
+            hub.ring.put(Event("clock", time_ms, ClockView("frozen", time_ms, 0), 100))
         parts += [await anext(stream), await anext(stream)]
         await stream.aclose()
         assert hub.reader_count == 0

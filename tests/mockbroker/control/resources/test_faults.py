@@ -45,6 +45,21 @@ def test_a_fault_acts_on_a_producer_and_counts_its_hits(kafka: Cluster, client: 
     assert client.get("/v1/faults/1")["isActive"] is False
 
 
+def test_a_fault_that_was_removed_before_it_acted_is_a_miss_unless_it_is_left_out(
+    kafka: Cluster, client: ControlClient
+) -> None:
+    client.ask("POST", "/v1/faults", {"faults": [FAULT, FAULT]}, status=201)
+    client.ask("DELETE", "/v1/faults/1")
+
+    misses = client.get("/v1/faults/misses")["misses"]
+    assert [(miss["number"], miss["isActive"]) for miss in misses] == [(1, False), (2, True)]
+    assert misses[0]["message"].endswith('\n  With "optional": true in it the fault need not act.')
+    assert "optional=True" not in misses[0]["message"]
+    assert client.get("/v1/faults/misses?removed=false")["misses"] == misses[1:]
+    client.ask("DELETE", "/v1/faults", status=204)
+    assert client.get("/v1/faults/misses") == {"misses": []}
+
+
 def test_faults_of_requests_and_of_nodes_are_added_together(kafka: Cluster, client: ControlClient) -> None:
     body = {"faults": [FAULT, FAULT], "clusterFaults": [{"action": "kill-node", "node": 0, "atMs": 60_000}]}
     added = client.ask("POST", "/v1/faults", body, status=201)["faults"]
