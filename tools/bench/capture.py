@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,16 @@ from tools.bench.history import Result, summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 _FIELDS = tuple(part for field in capture_tools.TSHARK_FIELDS for part in ("-e", field))
+_LEVELS = ("partitions", "share_acquired", "share_acks", "records")
+#: More kinds of traffic, for the levels.
+_TRAFFIC = {
+    "pipelined": "several requests a packet",
+    "connections": "many small connections",
+    "share": "a share group",
+}
+#: The number of messages is divided by this: each has a connection of its own.
+_FEWER = {"connections": 10}
+_DEPTH = 8
 _EMPTY = bytes.fromhex("4d3cb2a10200040000000000000000000000040065000000")
 
 
@@ -75,6 +85,9 @@ def _section(folder: Path, rounds: int, messages: int, copies: int, results: lis
     texts = [tshark_tool("everything, as JSON", "-T", "json"), kwire_tool("all columns, bodies as JSON", "json")]
     bulk = [tool for tool in reading if tool.command[-1] != "-V"]
     rates = partial(_rates, empty=empty, rounds=rounds, results=results)
+    kinds = {"small packets": small, "large packets": large}
+    for kind, does in _TRAFFIC.items():
+        kinds[does] = _create_captures(folder, kind, messages // _FEWER.get(kind, 1), copies)[1]
     return _TEXT.format(
         version=capture_tools.tshark_version(),
         machine=describe_machine(),
@@ -87,6 +100,7 @@ def _section(folder: Path, rounds: int, messages: int, copies: int, results: lis
         json=rates("JSON", one, texts),
         large=rates("large packets", large, bulk, by_size=True),
         large_mean=large.size // large.packets,
+        levels=_level_costs(kinds, empty, rounds, results),
         memory=_memory([small, _copy_capture(folder, one, 4 * copies), large]),
     )
 
@@ -97,8 +111,9 @@ def _create_captures(folder: Path, kind: str, messages: int, copies: int) -> tup
     if not summary.exists():
         recorded = folder / f"{kind}.pcapng"
         port = write_capture(kind, recorded, messages=messages)
-        packets = write_copies(recorded, first, copies=1, port=port)
-        write_copies(recorded, many, copies=copies, port=port)
+        depth = _DEPTH if kind == "pipelined" else 1
+        packets = write_copies(recorded, first, copies=1, port=port, depth=depth)
+        write_copies(recorded, many, copies=copies, port=port, depth=depth)
         recorded.unlink()
         summary.write_text(f"{port} {packets}", encoding="ascii")
     port, packets = map(int, summary.read_text(encoding="ascii").split())
@@ -125,8 +140,7 @@ def _rates(
     seconds: list[list[float]] = [[] for _ in tools]
     for _ in range(rounds):
         for tool, tool_seconds in zip(tools, seconds, strict=True):
-            start = capture_tools.run(tool.on(empty.path, capture.port))
-            tool_seconds.append(max(capture_tools.run(tool.on(capture.path, capture.port)) - start, 0.001))
+            tool_seconds.append(_cost(tool, capture, empty))
     unit = "MB/s" if by_size else "packets/s"
     amount = capture.size / 1e6 if by_size else capture.packets
     rows = []
@@ -137,6 +151,31 @@ def _rates(
         results.append(summarize(f"{kind}: {tool.does}", tool.name, unit, values, ratio=ratio, peer_version=""))
         rows.append([f"{tool.name}: {tool.does}", spread, f"{ratio:.1f}"])
     return markdown_table(["reader", unit, "to the first"], rows)
+
+
+def _level_costs(captures: Mapping[str, Capture], empty: Capture, rounds: int, results: list[Result]) -> str:
+    """A table of the CPU time of each level, divided by that of the messages of the same packets."""
+    messages = kwire_tool("", "decoded")
+    tools = [kwire_tool(level, level) for level in _LEVELS]
+    rows = []
+    for does, capture in captures.items():
+        ratios: list[list[float]] = [[] for _ in tools]
+        amounts: list[float] = []
+        for _ in range(rounds):
+            whole = _cost(messages, capture, empty)
+            amounts.append(capture.packets / whole)
+            for tool, tool_ratios in zip(tools, ratios, strict=True):
+                tool_ratios.append(_cost(tool, capture, empty) / whole)
+        for level, values in zip(_LEVELS, ratios, strict=True):
+            results.append(summarize(f"{does}: level {level}", "kwire", "x messages", values, peer_version=""))
+        rows.append([does, f"{capture.packets:,}", spread_text(amounts), *(spread_text(each, 1) for each in ratios)])
+    return markdown_table(["capture", "packets", "messages, packets/s", *(f"`{level}`" for level in _LEVELS)], rows)
+
+
+def _cost(tool: Tool, capture: Capture, empty: Capture) -> float:
+    """The CPU seconds of a tool for a capture, without those for an empty one."""
+    start = capture_tools.run(tool.on(empty.path, capture.port))
+    return max(capture_tools.run(tool.on(capture.path, capture.port)) - start, 0.001)
 
 
 def _memory(captures: Sequence[Capture]) -> str:
@@ -170,6 +209,11 @@ Everything as JSON, the first capture in one copy:
 Large packets ({large_mean:,} bytes):
 
 {large}
+
+The levels below messages, all columns: the CPU time of each, divided by that of messages (every body decoded, all
+columns but JSON) of the same packets. The target is 3 at most.
+
+{levels}
 
 kwire stores an index of columns, about 130 bytes per packet, in a temporary file if it exceeds 48 MiB, and reads spans
 of 24 MiB. The file grows with the packets; memory grows only with the connections and client ids:

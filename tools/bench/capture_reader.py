@@ -21,7 +21,7 @@ def main() -> None:
 def _read_with_kwire(file: str, what: str) -> int:
     from kwire.capture import columnar
     from kwire.capture.reader import read_batches
-    from kwire.capture.rows.columns import MESSAGES
+    from kwire.capture.rows.columns import LEVELS, MESSAGES
 
     names = [column.name for column in MESSAGES]
     choices = {
@@ -31,7 +31,9 @@ def _read_with_kwire(file: str, what: str) -> int:
         "checked": [name for name in names if name in columnar.COLUMNS],
         "json": names,
     }
-    return sum(batch.num_rows for batch in read_batches(file, "messages", columns=choices[what]))
+    level, columns = ("messages", choices[what]) if what in choices else (what, None)
+    assert level in LEVELS
+    return sum(batch.num_rows for batch in read_batches(file, level, columns=columns))
 
 
 def _peak_memory() -> float:

@@ -95,7 +95,8 @@ class LevelReader(ColumnarReader):
             rows.add(outcome, self._rows_of_outcome(outcome), number)
             if len(rows) >= ROWS_MAX:
                 yield rows.take_batch()
-        yield rows.take_batch()
+        if len(rows):
+            yield rows.take_batch()
 
     def _rows_one_by_one(
         self, streamed: _StreamedOutcomes, exchanges: ExchangeColumns, keys: list[tuple[int, int]], first: int
@@ -121,7 +122,8 @@ class LevelReader(ColumnarReader):
             if len(rows) >= ROWS_MAX:
                 yield rows.take_batch()
         self._add_streamed(rows, streamed, keys, keys[-1], first)
-        yield rows.take_batch()
+        if len(rows):
+            yield rows.take_batch()
 
     def _add_streamed(
         self,
@@ -139,7 +141,9 @@ class LevelReader(ColumnarReader):
 
     def _column_batches(self, part: int, exchanges: ExchangeColumns, first: int) -> Iterator[RowBatch]:
         is_chosen = self._matches_options(exchanges) & (exchanges.request.body >= 0)
-        keys = [key for key in API_KEYS if self._builder.has_rows(key)]
+        # The messages of other APIs are not even imported.
+        present = np.unique(exchanges.request.api_key[is_chosen]).tolist()
+        keys = [key for key in present if key in API_KEYS and self._builder.has_rows(key)]
         chosen = np.nonzero(is_chosen & np.isin(exchanges.request.api_key, keys))[0]
         if not len(chosen):
             return
