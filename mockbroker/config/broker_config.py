@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mockbroker.config.keys import ConfigError, ConfigKey, Scope, Value, config_keys
+from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
 
@@ -196,7 +196,7 @@ class BrokerConfig(Mapping[str, Value]):
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
         self.ignored = [name for name in recognized if not _has_effect(name) and name not in effective]
-        self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
+        self._values = ConfigValues(known, _STANDARD)
         defaults = {} if dialect is None else dialect.broker_defaults()
         for name, text in (*defaults.items(), *recognized.items()):
             self._values[name] = known[name].parse(text)
@@ -210,7 +210,7 @@ class BrokerConfig(Mapping[str, Value]):
         """
         known = self.known_keys(Scope.BROKER)
         listener_config = copy(self)
-        listener_config._values = dict(self._values)
+        listener_config._values = self._values.with_changes({})
         prefixes = [f"{_LISTENER_NAME}{listener.lower()}."]
         if mechanism:
             prefixes.append(f"{prefixes[0]}{mechanism.lower()}.")
@@ -225,7 +225,7 @@ class BrokerConfig(Mapping[str, Value]):
         """A copy with other defaults for values that were not set."""
         copied = copy(self)
         texts = {name: text for name, text in defaults.items() if name not in self.given}
-        copied._values = self._values | {name: self.key(name).parse(text) for name, text in texts.items()}
+        copied._values = self._values.with_changes({name: self.key(name).parse(text) for name, text in texts.items()})
         return copied
 
     def with_settings(self, settings: Mapping[str, str]) -> BrokerConfig:
@@ -237,7 +237,7 @@ class BrokerConfig(Mapping[str, Value]):
         added = {name: text for name, text in settings.items() if name in known and name not in self.given}
         copied = copy(self)
         copied.given = {**self.given, **added}
-        copied._values = self._values | {name: known[name].parse(text) for name, text in added.items()}
+        copied._values = self._values.with_changes({name: known[name].parse(text) for name, text in added.items()})
         cross_check(copied)
         return copied
 
@@ -283,10 +283,10 @@ class BrokerConfig(Mapping[str, Value]):
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self._values.known)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._values.known)
 
     def known_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
         """The configurations of a scope that the release has, by name."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from types import MappingProxyType
 
 import msgspec
 
@@ -110,20 +109,70 @@ def format_value(value: Value) -> str | None:
     return str(value)
 
 
+class ConfigKeys(Mapping[str, ConfigKey]):
+    """Keys by name, each parsed from its row on first use: a broker that starts uses a tenth of them.
+
+    rows: the columns of each key but the last, by its name.
+    """
+
+    def __init__(self, rows: Mapping[str, tuple[str, ...]]) -> None:
+        self._rows = rows
+        self._parsed: dict[str, ConfigKey] = {}
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        key = self._parsed.get(name)
+        if key is None:
+            key = self._parsed[name] = _parse_row(self._rows[name])
+        return key
+
+    def __contains__(self, name: object) -> bool:
+        # The method of Mapping would parse the key.
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class ConfigValues(dict[str, Value]):
+    """The values of keys by name: those that were set, and the defaults of others once they are used.
+
+    known: all keys. standard: defaults that differ from those of the keys.
+    """
+
+    def __init__(self, known: Mapping[str, ConfigKey], standard: Mapping[str, Value]) -> None:
+        self.known = known
+        self._standard = standard
+
+    def __missing__(self, name: str) -> Value:
+        default = self._standard[name] if name in self._standard else self.known[name].default
+        self[name] = default
+        return default
+
+    def with_changes(self, changes: Mapping[str, Value]) -> ConfigValues:
+        """A copy with other values."""
+        changed = ConfigValues(self.known, self._standard)
+        changed.update(self)
+        changed.update(changes)
+        return changed
+
+
 @cache
 def config_keys(scope: Scope, release: str = RELEASES[0]) -> Mapping[str, ConfigKey]:
     """All keys of a scope in a release of Kafka by name, in the order of the file."""
     older = RELEASES[RELEASES.index(release) :]
-    return MappingProxyType({key.name: key for key, since in _read_keys(scope) if not since or since in older})
+    return ConfigKeys({row[1]: row[:-1] for row in _read_rows(scope) if not row[-1] or row[-1] in older})
 
 
 @cache
-def _read_keys(scope: Scope) -> tuple[tuple[ConfigKey, str], ...]:
-    """The keys of a scope, each with the release that was its first; empty if all have it."""
+def _read_rows(scope: Scope) -> tuple[tuple[str, ...], ...]:
+    """The rows of a scope; the last column is the release that was the first of the key, empty if all have it."""
     table = pkgutil.get_data("mockbroker.config", "configs.tsv")
     assert table is not None
-    rows = (line.split("\t") for line in table.decode("utf-8").splitlines()[1:])
-    return tuple((_parse_row(row[:-1]), row[-1]) for row in rows if row[0] == scope.value)
+    begin = f"{scope.value}\t"
+    return tuple(tuple(line.split("\t")) for line in table.decode("utf-8").splitlines()[1:] if line.startswith(begin))
 
 
 def parse_duration_ms(text: str) -> int | None:
@@ -141,7 +190,7 @@ def create_key(scope: Scope, name: str, type_: ConfigType, default: str, valid: 
     return _parse_row((scope.value, name, type_.label, default, valid, "MEDIUM", "false"))
 
 
-def _parse_row(row: Sequence[str]) -> ConfigKey:
+def _parse_row(row: tuple[str, ...]) -> ConfigKey:
     scope, name, kind, default, valid, _importance, internal = row
     type_ = _NAMES[kind]
     return ConfigKey(

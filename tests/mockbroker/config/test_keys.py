@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mockbroker.config.keys import ConfigType, Scope, config_keys, format_value, parse_duration_ms
+from mockbroker.config import keys
+from mockbroker.config.keys import (
+    ConfigKey,
+    ConfigType,
+    ConfigValues,
+    Scope,
+    config_keys,
+    format_value,
+    parse_duration_ms,
+)
 
 
 def test_every_default_of_kafka_is_typed_and_passes_its_own_check() -> None:
@@ -19,6 +28,28 @@ def test_every_default_of_kafka_is_typed_and_passes_its_own_check() -> None:
             text = format_value(key.default)
             if text is not None:
                 assert key.parse(text) == key.default
+
+
+def test_a_key_is_parsed_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse_row = keys._parse_row
+
+    def note(row: tuple[str, ...]) -> ConfigKey:
+        parsed.append(row[1])
+        return parse_row(row)
+
+    monkeypatch.setattr(keys, "_parse_row", note)
+    known = keys.ConfigKeys({row[1]: row[:-1] for row in keys._read_rows(Scope.BROKER)})
+    values = ConfigValues(known, {"node.id": 7})
+
+    assert "fetch.max.bytes" in known
+    assert "no.such.key" not in known
+    assert (values["node.id"], parsed) == (7, [])
+    assert (values["fetch.max.bytes"], parsed) == (57_671_680, ["fetch.max.bytes"])
+    changed = values.with_changes({"fetch.max.bytes": 1})
+    assert (changed["fetch.max.bytes"], changed["node.id"], values["fetch.max.bytes"]) == (1, 7, 57_671_680)
+    with pytest.raises(KeyError):
+        values["no.such.key"]
 
 
 def test_a_wrong_secret_is_not_shown() -> None:
