@@ -40,5 +40,5 @@ def scan_records(
     data: bytes | bytearray | memoryview, count: int, base_timestamp: int, /
 ) -> tuple[int, int, bool, bool] | None: ...
 def read_record_columns(
-    data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, /
+    data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, is_decompressed: bool, /
 ) -> tuple[bytes, bytes, bytes, bytes]: ...

@@ -301,8 +301,8 @@ static PyMethodDef functions[] = {
      "scan_records(data, count, base_timestamp) -> smallest and largest timestamp, whether a record has no key, and "
      "whether the offset deltas are 0, 1, 2 and so on; None when the pure code must read the records."},
     {"read_record_columns", (PyCFunction)(void (*)(void))read_record_columns, METH_FASTCALL,
-     "read_record_columns(data, begins, ends, name_prefix) -> which partitions were read, as bytes of 0 and 1, and the "
-     "rows of their batches, records and headers, as bytes of int64."},
+     "read_record_columns(data, begins, ends, name_prefix, is_decompressed) -> which partitions were read, as bytes of 0 "
+     "and 1, and the rows of their batches, records and headers, as bytes of int64."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -117,7 +117,7 @@ PyObject *write_records(const RecordLayout *layout, PyObject *records, Py_ssize_
 /* scan_records(data, count, base_timestamp). (records_scan.c) */
 PyObject *scan_records(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
-/* read_record_columns(data, begins, ends, name_prefix). (records_columns.c) */
+/* read_record_columns(data, begins, ends, name_prefix, is_decompressed). (records_columns.c) */
 PyObject *read_record_columns(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

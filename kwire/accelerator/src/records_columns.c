@@ -25,6 +25,7 @@ typedef struct {
     const uint8_t *data;
     const uint8_t *prefix; /* Headers whose names begin with it are unusual. */
     Py_ssize_t prefix_size;
+    int is_decompressed; /* Batches have the codec that their records had. */
     Table batches;
     Table records;
     Table headers;
@@ -118,8 +119,9 @@ static int take_batch(ColumnReading *reading, const uint8_t *start, Py_ssize_t s
     int64_t base_offset = (int64_t)load_u64(start), base_timestamp = (int64_t)load_u64(start + 27);
     int16_t attributes = (int16_t)load_u16(start + 21);
     int32_t last_delta = (int32_t)load_u32(start + 23), count = (int32_t)load_u32(start + 57);
-    if (last_delta < 0 || count < 0 || attributes & CODEC_BITS || base_offset <= -SAFE_NUMBER ||
-        base_offset >= SAFE_NUMBER || base_timestamp <= -SAFE_NUMBER || base_timestamp >= SAFE_NUMBER) {
+    int is_compressed = attributes & CODEC_BITS && !reading->is_decompressed;
+    if (last_delta < 0 || count < 0 || is_compressed || base_offset <= -SAFE_NUMBER || base_offset >= SAFE_NUMBER ||
+        base_timestamp <= -SAFE_NUMBER || base_timestamp >= SAFE_NUMBER) {
         return 0;
     }
     int64_t *row = add_row(reading, &reading->batches);
@@ -188,7 +190,7 @@ static PyObject *table_bytes(const Table *table) {
                                      table->rows * table->width * (Py_ssize_t)sizeof(int64_t));
 }
 
-static PyObject *read_columns(const Py_buffer *buffers) {
+static PyObject *read_columns(const Py_buffer *buffers, int is_decompressed) {
     Py_ssize_t count = buffers[1].len / (Py_ssize_t)sizeof(int64_t);
     if (buffers[1].len != buffers[2].len || buffers[1].len % (Py_ssize_t)sizeof(int64_t) ||
         (uintptr_t)buffers[1].buf % sizeof(int64_t) || (uintptr_t)buffers[2].buf % sizeof(int64_t)) {
@@ -203,6 +205,7 @@ static PyObject *read_columns(const Py_buffer *buffers) {
         .data = buffers[0].buf,
         .prefix = buffers[3].buf,
         .prefix_size = buffers[3].len,
+        .is_decompressed = is_decompressed,
         .batches = {.width = BATCH_COLUMNS},
         .records = {.width = RECORD_COLUMNS},
         .headers = {.width = HEADER_COLUMNS},
@@ -226,8 +229,12 @@ static PyObject *read_columns(const Py_buffer *buffers) {
 
 PyObject *read_record_columns(PyObject *module, PyObject *const *args, Py_ssize_t arg_count) {
     (void)module;
-    if (arg_count != 4) {
-        PyErr_Format(PyExc_TypeError, "read_record_columns takes 4 arguments, not %zd", arg_count);
+    if (arg_count != 5) {
+        PyErr_Format(PyExc_TypeError, "read_record_columns takes 5 arguments, not %zd", arg_count);
+        return NULL;
+    }
+    int is_decompressed = PyObject_IsTrue(args[4]);
+    if (is_decompressed < 0) {
         return NULL;
     }
     Py_buffer buffers[4];
@@ -235,7 +242,7 @@ PyObject *read_record_columns(PyObject *module, PyObject *const *args, Py_ssize_
     while (taken < 4 && PyObject_GetBuffer(args[taken], &buffers[taken], PyBUF_SIMPLE) == 0) {
         taken++;
     }
-    PyObject *result = taken == 4 ? read_columns(buffers) : NULL;
+    PyObject *result = taken == 4 ? read_columns(buffers, is_decompressed) : NULL;
     while (taken > 0) {
         PyBuffer_Release(&buffers[--taken]);
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import binary_array, message_name, text_array
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.levels.level_columns import LevelColumns, RowCollector
@@ -17,7 +18,13 @@ from kwire.capture.columnar.levels.level_rows import (
     int_array,
     repeated_exchanges,
 )
-from kwire.capture.columnar.levels.record_tables import FoundRecords, HeaderTable, RecordTable, read_records
+from kwire.capture.columnar.levels.record_tables import (
+    FoundRecords,
+    HeaderTable,
+    RecordTable,
+    decompress_partitions,
+    read_records,
+)
 from kwire.capture.columnar.levels.table_plan import Wanted
 from kwire.capture.columnar.levels.topic_history import UUID
 from kwire.capture.rows.record_rows import (
@@ -37,10 +44,12 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.levels.level_columns import NamedBody, Values
     from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows
-    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
 _PRODUCE = 0
+_CODEC_BITS = 0x07
+_CODEC_NAMES = [codec_name(number) for number in range(_CODEC_BITS + 1)]
 _DIRECTIONS = tuple(DIRECTIONS.values())
 _PRODUCED = _DIRECTIONS.index(DIRECTIONS["ProduceRequest"])
 _SAFE = 1 << 61
@@ -132,20 +141,38 @@ class RecordColumns(LevelColumns):
         """The rows of records. Args: numbers: of the exchange and of the partition; topics: names and ids of topics."""
         is_unsafe = records.start >= _SAFE
         found = read_records(records.data, records.at, np.where(is_unsafe, 0, records.size))
-        left = np.nonzero(~found.is_read | is_unsafe)[0]
-        place, arrays = self._record_arrays(records, found)
-        if len(left):
-            other_place, others = self._arrays_of_partitions(records, left)
-            place = np.concatenate([place, other_place])
-            arrays = {name: pa.concat_arrays([arrays[name], others[name]]) for name in arrays}
+        is_read = found.is_read & ~is_unsafe
+        parts = [self._record_arrays(records, found)]
+        if NATIVE is not None and not bool(is_read.all()):
+            is_read = is_read.copy()
+            parts += self._decompressed_arrays(records, np.nonzero(~found.is_read)[0], is_read)
+        if not bool(is_read.all()):
+            parts.append(self._arrays_of_partitions(records, np.nonzero(~is_read)[0]))
+        place, arrays = parts[0]
+        if len(parts) > 1:
+            place = np.concatenate([place for place, _ in parts])
             order = np.argsort(place, kind="stable")
             place, rows = place[order], pa.array(order)
-            arrays = {name: array.take(rows) for name, array in arrays.items()}
+            arrays = {name: pa.concat_arrays([found[name] for _, found in parts]).take(rows) for name in arrays}
         if "partition" in self.columns:
             arrays["partition"] = int_array(numbers[1][place], self.types["partition"])
         rows = pa.array(place)
         topic = topics[0].take(rows), topics[1].take(rows)
         return self.build_rows(exchanges, numbers[0][place], topic, arrays)
+
+    def _decompressed_arrays(
+        self, placed: PlacedRecords, rows: Ints, is_read: Bools
+    ) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
+        """The same as `_record_arrays` of partitions with compressed batches; marks those that were read."""
+        for chosen, parts in decompress_partitions(placed.data, placed.at, placed.size, rows):
+            places = np.array(chosen, dtype=np.int64)
+            size = np.array([len(part) for part in parts], dtype=np.int64)
+            start, direction = placed.start[places], placed.direction[places]
+            records = PlacedRecords(b"".join(parts), np.cumsum(size) - size, size, start, direction)
+            found = read_records(records.data, records.at, records.size, is_decompressed=True)
+            is_read[places] = found.is_read
+            place, arrays = self._record_arrays(records, found)
+            yield places[place], arrays
 
     def _record_arrays(self, placed: PlacedRecords, found: FoundRecords) -> tuple[Ints, dict[str, pa.Array]]:
         """The partition of each record, in order, and the columns of the records that were read together."""
@@ -173,7 +200,7 @@ class RecordColumns(LevelColumns):
             "key_size": int_array(records.key_size, types["key_size"], records.key_size < 0),
             "value_size": int_array(records.value_size, types["value_size"], records.value_size < 0),
             "headers": _headers_array(placed.data, records.header_count, found.headers, types["headers"]),
-            "codec": pa.repeat(pa.scalar(codec_name(0)), len(batch)),
+            "codec": pa.array(_CODEC_NAMES).take(pa.array(batches.attributes[batch] & _CODEC_BITS)),
             "direction": pa.array(_DIRECTIONS, type=pa.string()).take(pa.array(direction)),
         }
         if self.payload:

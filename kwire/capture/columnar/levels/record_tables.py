@@ -1,7 +1,8 @@
 """Read the records of many partitions together: a batch of each partition at a time, then a record of each batch.
 
 Only valid batches without compression are read; partitions with others are left. The accelerator reads all records of
-such partitions, the Python code those without headers where many partitions have some.
+such partitions, the Python code those without headers where many partitions have some. Compressed batches can be
+decompressed before, for the accelerator.
 """
 
 from __future__ import annotations
@@ -16,14 +17,23 @@ from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE, BodyWal
 from kwire.capture.index.arrays import NO_NUMBERS
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.rows.dead_letter_headers import DEAD_LETTER_PREFIX
+from kwire.errors import WireError
+from kwire.payload import read_complete_batches
+from kwire.records import Codec
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
+from kwire.records.compression import check_count, decompress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kwire.capture.index.arrays import Bools, Ints
 
 # Up to the magic, which all formats have at this offset.
 _START_SIZE = 17
+_MAGIC = 2
 _CODEC_BITS = 0x07
+# So many bytes are decompressed at once.
+_DECOMPRESSED_MAX = 32 << 20
 # Below this, the sum of four numbers fits 64 bits.
 _SAFE = 1 << 61
 
@@ -83,15 +93,17 @@ class FoundRecords(NamedTuple):
     headers: HeaderTable = _NO_HEADERS
 
 
-def read_records(data: bytes, at: Ints, size: Ints) -> FoundRecords:
-    """The records at these positions. Args: size: of each partition, 0 or less where it has no records.
+def read_records(data: bytes, at: Ints, size: Ints, *, is_decompressed: bool = False) -> FoundRecords:
+    """The records at these positions. Headers of dead letters are not read: they have columns of their own.
 
-    Headers of dead letters are not read: they have columns of their own.
+    Args: size: of each partition, 0 or less where it has no records. is_decompressed: the batches are those of
+        `decompress_partitions`, which only the accelerator reads.
     """
     if NATIVE is None:
+        assert not is_decompressed
         return read_records_pure(data, at, size)
     begin, end = (np.ascontiguousarray(numbers, dtype=np.int64) for numbers in (at, at + np.maximum(size, 0)))
-    is_read, *tables = NATIVE.read_record_columns(data, begin, end, DEAD_LETTER_PREFIX.encode())
+    is_read, *tables = NATIVE.read_record_columns(data, begin, end, DEAD_LETTER_PREFIX.encode(), is_decompressed)
     batches, records, headers = (np.frombuffer(table, dtype=np.int64) for table in tables)
     return FoundRecords(
         np.frombuffer(is_read, dtype=np.bool_),
@@ -99,6 +111,52 @@ def read_records(data: bytes, at: Ints, size: Ints) -> FoundRecords:
         RecordTable(*_columns(records, len(RecordTable._fields))),
         HeaderTable(*_columns(headers, len(HeaderTable._fields))),
     )
+
+
+def decompress_partitions(data: bytes, at: Ints, size: Ints, rows: Ints) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Batches of some partitions with decompressed records, for `read_records`: the partitions, and the bytes of each.
+
+    About 32 MiB are decompressed for each result. Partitions without compressed batches, with invalid ones, or with
+    more than that are omitted.
+    """
+    view = memoryview(data)
+    chosen: list[int] = []
+    parts: list[bytes] = []
+    bytes_left = _DECOMPRESSED_MAX
+    for row in rows.tolist():
+        begin = int(at[row])
+        records = _decompress_batches(view[begin : begin + max(int(size[row]), 0)])
+        if records is None:
+            continue
+        chosen.append(row)
+        parts.append(records)
+        bytes_left -= len(records)
+        if bytes_left < 0:
+            yield chosen, parts
+            chosen, parts, bytes_left = [], [], _DECOMPRESSED_MAX
+    if chosen:
+        yield chosen, parts
+
+
+def _decompress_batches(records: memoryview) -> bytes | None:
+    """The complete batches with decompressed records; None where no batch is compressed, or one is invalid or old."""
+    parts: list[bytes | memoryview] = []
+    bytes_left, is_compressed = _DECOMPRESSED_MAX, False
+    try:
+        for batch in read_complete_batches(records):
+            if batch.magic != _MAGIC:
+                return None
+            content: bytes | memoryview = batch.raw[HEADER_SIZE:]
+            if batch.codec is not Codec.NONE and batch.count:
+                check_count(batch.codec, batch.count, batch.size, bytes_left)
+                content = decompress(batch.codec, content, bytes_left)
+                is_compressed = True
+            bytes_left -= len(content)
+            length = HEADER_SIZE - PREFIX_SIZE + len(content)
+            parts += (batch.raw[:8], length.to_bytes(4, "big"), batch.raw[PREFIX_SIZE:HEADER_SIZE], content)
+    except WireError:
+        return None
+    return b"".join(parts) if is_compressed else None
 
 
 def _columns(rows: Ints, count: int) -> Ints:

@@ -166,6 +166,14 @@ BATCHES = {
     "several records": several_records(b"v", None, b"", b"w" * 300),
     "several batches": several_records(b"v", b"w") + several_records(b"x", b"y", b"z"),
     "several codecs": b"".join(several_records(b"v", b"w", codec=codec) for codec in ("none", "gzip", "none")),
+    "every codec": b"".join(several_records(b"v" * 90, codec=codec) for codec in ("lz4", "gzip", "zstd", "snappy")),
+    "an unknown codec": b"".join((ONE_RECORD[:22], b"\x05", ONE_RECORD[23:])),
+    "broken lz4": several_records(b"v" * 90) + several_records(b"v" * 90, codec="lz4")[:-9] + bytes(9),
+    "compressed headers": write_batch([Record(headers=(("a", b"1"),) * n, offset=n) for n in range(4)], codec="zstd"),
+    "a compressed dead letter": write_batch([Record(headers=(("__dlq.errors.group", b"g"),))], codec="gzip"),
+    "an empty batch of another codec": b"".join(
+        (ONE_RECORD[:22], b"\x03", ONE_RECORD[23:57], bytes(4), ONE_RECORD[61:])
+    ),
     "a producer": several_records(b"v", producer=(7, 3, 5)),
     "two, the last one cut off": ONE_RECORD + ONE_RECORD[:-1],
     "an offset": write_batch([Record(offset=2**40, value=b"v")]),

@@ -10,7 +10,13 @@ import pytest
 
 from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
-from kwire.capture.columnar.levels.record_tables import FoundRecords, read_records, read_records_pure
+from kwire.capture.columnar.levels import record_tables
+from kwire.capture.columnar.levels.record_tables import (
+    FoundRecords,
+    decompress_partitions,
+    read_records,
+    read_records_pure,
+)
 from kwire.errors import WireError
 from kwire.payload import read_complete_batches
 from kwire.records import Record, write_batch
@@ -125,6 +131,39 @@ def test_the_accelerator_reads_every_usual_partition_and_no_damaged_one() -> Non
 
 
 @needs_accelerator
+@pytest.mark.parametrize("size_max", [1 << 20, 5_000])
+def test_compressed_batches_are_read_after_they_are_decompressed(
+    size_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_tables, "_DECOMPRESSED_MAX", size_max)
+    chance = random.Random(8)
+    partitions = [build_batch(chance, is_usual=True)]
+    for codec in ("gzip", "snappy", "lz4", "zstd") * 5:
+        records = [Record(at, 5, None, b"v" * chance.choice((1, 90, 1_500))) for at in range(chance.randint(1, 4))]
+        partitions += [
+            write_batch(records, codec=codec) + partitions[0],
+            write_batch(records, codec=codec)[:-1] + b"\xff",
+        ]
+    data = b"".join(partitions)
+    size = np.array([len(records) for records in partitions], dtype=np.int64)
+    at = np.cumsum(size) - size
+
+    results = list(decompress_partitions(data, at, size, np.arange(len(partitions))))
+
+    chosen = [row for rows, _ in results for row in rows]
+    assert len(results) > 1 if size_max == 5_000 else len(results) == 1
+    assert len(set(chosen)) == len(chosen) >= (20 if size_max > 5_000 else 5)
+    for rows, parts in results:
+        sizes = np.array([len(part) for part in parts], dtype=np.int64)
+        joined = b"".join(parts)
+        found = read_records(joined, np.cumsum(sizes) - sizes, sizes, is_decompressed=True)
+        decoded = rows_of_tables(joined, found, len(rows))
+        for row, is_read, expected in zip(rows, found.is_read.tolist(), decoded, strict=True):
+            assert expected == (decode(partitions[row]) if is_read else [])
+        assert found.is_read.any()
+
+
+@needs_accelerator
 def test_positions_outside_of_the_data_are_not_read() -> None:
     batch = write_batch([Record(0, 5, b"k", b"v")])
     at = np.array([-1, 0, 0, len(batch), -(2**63), 2**61, 5], dtype=np.int64)
@@ -142,9 +181,9 @@ def test_arrays_of_another_kind_are_refused() -> None:
     two, one = np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for begins, ends in ((two, one), (bytes(7), bytes(7)), (memoryview(bytes(17))[1:], two)):
         with pytest.raises(ValueError, match="arrays of int64"):
-            NATIVE.read_record_columns(b"", begins, ends, b"x")
+            NATIVE.read_record_columns(b"", begins, ends, b"x", False)
     with pytest.raises((TypeError, BufferError, ValueError)):
-        NATIVE.read_record_columns(b"", np.zeros(4, dtype=np.int64)[::2], two, b"x")
+        NATIVE.read_record_columns(b"", np.zeros(4, dtype=np.int64)[::2], two, b"x", False)
     with pytest.raises(TypeError):
         NATIVE.read_record_columns(b"", two)
 
