@@ -69,6 +69,8 @@ class CleanerSchedule:
         self._changed_logs: dict[TopicPartitionKey, None] = {}
         self._known_logs: dict[TopicPartitionKey, None] = {}
         self._rules: dict[str, CleanerRules] = {}
+        # Logs whose deletion appends can only postpone, with the log start and the number of segments that this is for.
+        self._postponed: dict[TopicPartitionKey, tuple[int, int]] = {}
         self._generation = -1
         self._deletion = _PeriodicCheck(0, 1, {})
         self._compaction = _PeriodicCheck(0, 1, {})
@@ -90,6 +92,7 @@ class CleanerSchedule:
         self._refresh(now_ms)
         for key in self._deletion.take_due_logs(now_ms):
             self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
+            self._postponed.pop(key, None)
             self._changed_logs[key] = None
         keys = self._compaction.take_due_logs(now_ms)
         for key in keys:
@@ -107,6 +110,7 @@ class CleanerSchedule:
         if self._generation != self._configs.generation:
             self._generation = self._configs.generation
             self._rules.clear()
+            self._postponed.clear()
             self._changed_logs.update(self._known_logs)
             brokers = self._configs.brokers()
             first_ms = self._started_ms + read_int(brokers, "log.initial.task.delay.ms")
@@ -117,10 +121,13 @@ class CleanerSchedule:
             return
         keys, self._changed_logs = self._changed_logs, {}
         for key in keys:
-            self._schedule_log(key, now_ms)
+            named_log = self._log_of(key)
+            shape = None if named_log is None else (named_log[1].start_offset, len(named_log[1].segments))
+            if shape is None or self._postponed.get(key) != shape:
+                self._schedule_log(key, named_log, now_ms)
 
-    def _schedule_log(self, key: TopicPartitionKey, now_ms: int) -> None:
-        named_log = self._log_of(key)
+    def _schedule_log(self, key: TopicPartitionKey, named_log: tuple[str, PartitionLog] | None, now_ms: int) -> None:
+        self._postponed.pop(key, None)
         if named_log is None:
             for check in (self._deletion, self._compaction):
                 check.set_due(key, None, now_ms)
@@ -133,6 +140,9 @@ class CleanerSchedule:
         if not rules.compacts:
             self._deletion.set_due(key, deletion_ms, now_ms)
             self._compaction.set_due(key, None, now_ms)
+            if deletion_ms and rules.retention_bytes < 0 and log.segments[0].max_timestamp >= 0:
+                # A check at the time that is set now finds nothing to do, and sets the next one.
+                self._postponed[key] = (log.start_offset, len(log.segments))
             return
         self._deletion.set_due(key, None, now_ms)
         dues = [deletion_ms, log_cleaner.compaction_due_ms(log, rules, now_ms=now_ms)] if self._is_enabled() else []

@@ -64,6 +64,29 @@ def test_with_the_defaults_a_record_is_deleted_at_the_first_check_after_a_week()
     assert broker.core.next_deadline_ms() is None
 
 
+def test_later_records_of_a_segment_postpone_its_deletion() -> None:
+    """The check that was planned for the first record finds nothing to delete, and the next one is planned."""
+    broker = Broker()
+    create(broker)
+    produce(broker)
+    first_due_ms = broker.core.next_deadline_ms()
+    assert first_due_ms is not None
+    for _ in range(3):
+        broker.advance(WEEK_MS // 4)
+        produce(broker)
+    last_ms = broker.now_ms
+
+    assert broker.core.next_deadline_ms() == first_due_ms
+    broker.advance(first_due_ms - broker.now_ms)
+    due_ms = broker.core.next_deadline_ms()
+    assert due_ms is not None
+    assert WEEK_MS < due_ms - last_ms <= WEEK_MS + CHECK_MS
+    broker.advance(due_ms - broker.now_ms - 1)
+    assert start_of(broker) == 0
+    broker.advance(1)
+    assert start_of(broker) == 4
+
+
 def test_a_shorter_retention_is_applied_at_the_next_check() -> None:
     broker = Broker()
     create(broker)
