@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("codec", "records", "window", "requests", "broker", "share", "client_tests", "capture")
+NAMES = ("codec", "records", "window", "requests", "broker", "share", "client_tests", "capture", "targets")
 
 
 def main() -> int:

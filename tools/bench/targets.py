@@ -1,0 +1,157 @@
+"""The targets, and whether the newest run of each benchmark met them: `python -m tools.bench.targets`.
+
+Reads docs/performance-history.jsonl and writes the first section of docs/performance.md; `--print` only prints. Exit
+code 1 when a target is missed or was never measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from statistics import geometric_mean
+from typing import NamedTuple
+
+from tools.bench.history import HISTORY, Entry, read_history
+from tools.bench.page import markdown_table, write_section
+
+
+class Target(NamedTuple):
+    """What one number must be.
+
+    cases: the beginnings of the names of the cases, one of which an entry must have, with this in its end. peer: of
+    the entries. is_ratio: whether ratios count, else medians. limit: at least for `is_least`, else at most.
+    """
+
+    text: str
+    benchmark: str
+    cases: tuple[str, ...]
+    peer: str
+    limit: float
+    unit: str = "x"
+    is_ratio: bool = True
+    is_least: bool = True
+    ends: tuple[str, ...] = ("",)
+
+    def includes(self, entry: Entry) -> bool:
+        """Whether an entry of the benchmark is one of the target's."""
+        return entry.peer == self.peer and entry.case.startswith(self.cases) and entry.case.endswith(self.ends)
+
+
+_UNCOMPRESSED = ("1,000 x 1 KiB", "2 headers each", "100 bytes")
+_LEVELS = ("partitions", "pairs", "records", "share_acquired", "share_acks")
+
+TARGETS = (
+    Target("decode messages, beside kio", "codec", ("decode ",), "kio", 3),
+    Target("decode messages, beside kafka-python", "codec", ("decode ",), "kafka-python", 12),
+    Target("encode messages, beside kio", "codec", ("encode ",), "kio", 50),
+    *(
+        target
+        for work in ("decode", "encode")
+        for target in (
+            Target(f"{work} records, beside aiokafka", "records", (f"{work} ",), "aiokafka", 2, ends=_UNCOMPRESSED),
+            Target(
+                f"{work} records in lz4, zstd, snappy, beside aiokafka",
+                "records",
+                tuple(f"{work} 1,000 x 1 KiB, {codec}" for codec in ("lz4", "zstd", "snappy")),
+                "aiokafka",
+                1.2,
+            ),
+            Target(
+                f"{work} records in gzip, beside aiokafka", "records", (f"{work} 1,000 x 1 KiB, gzip",), "aiokafka", 1
+            ),
+        )
+    ),
+    *(
+        Target(
+            f"CPU of the broker: {case}", "requests", (case,), "mockbroker", 60, "us", is_ratio=False, is_least=False
+        )
+        for case in (
+            "Metadata, one topic",
+            "Produce, one record",
+            "Fetch, empty",
+            "ShareFetch, one record",
+            "ShareAcknowledge, one record",
+        )
+    ),
+    Target("produce, beside kfake", "broker", ("produce",), "kfake", 1.2),
+    Target("consume, beside kfake", "broker", ("consume",), "kfake", 1.2),
+    Target("share consumption, beside kfake", "share", ("",), "kfake", 2),
+    Target(
+        "program start to first Metadata",
+        "broker",
+        ("start to first Metadata answer",),
+        "mockbroker",
+        80,
+        "ms",
+        is_ratio=False,
+        is_least=False,
+    ),
+    *(
+        Target(
+            f"captures: level `{level}`, beside `messages`",
+            "capture",
+            ("",),
+            "kwire",
+            3,
+            is_ratio=False,
+            is_least=False,
+            ends=(f"level {level}",),
+        )
+        for level in _LEVELS
+    ),
+)
+
+
+def newest_run(entries: Sequence[Entry], benchmark: str) -> list[Entry]:
+    """The entries of the last run of a benchmark."""
+    of_benchmark = [entry for entry in entries if entry.benchmark == benchmark]
+    if not of_benchmark:
+        return []
+    last = of_benchmark[-1]
+    return [entry for entry in of_benchmark if (entry.date, entry.commit) == (last.date, last.commit)]
+
+
+def measured_value(target: Target, entries: Sequence[Entry]) -> float | None:
+    """The geometric mean of a target's entries in the newest run; None if it was never measured."""
+    found = [entry for entry in newest_run(entries, target.benchmark) if target.includes(entry)]
+    pick: Callable[[Entry], float | None] = (lambda entry: entry.ratio) if target.is_ratio else lambda e: e.median
+    values = [value for value in map(pick, found) if value]
+    return geometric_mean(values) if values else None
+
+
+def render_section(entries: Sequence[Entry]) -> tuple[str, bool]:
+    """The section, and whether every target is met."""
+    rows, is_met = [], True
+    for target in TARGETS:
+        value = measured_value(target, entries)
+        met = value is not None and (value >= target.limit if target.is_least else value <= target.limit)
+        is_met = is_met and met
+        wanted = f"{'at least' if target.is_least else 'at most'} {target.limit:g} {target.unit}"
+        verdict = "not measured" if value is None else "met" if met else f"missed: {_distance(target, value)}"
+        rows.append([target.text, wanted, "-" if value is None else f"{value:.3g} {target.unit}", verdict])
+    table = markdown_table(["target", "wanted", "newest run", "verdict"], rows)
+    text = "Each line is the newest run of its benchmark; where a target covers several cases, their geometric mean."
+    return f"## Targets\n\n{text}\n\n{table}", is_met
+
+
+def _distance(target: Target, value: float) -> str:
+    """How far a value is from its limit."""
+    factor = target.limit / value if target.is_least else value / target.limit
+    return f"by {(factor - 1) * 100:.0f} %"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print and write."""
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.targets", description=__doc__)
+    parser.add_argument("--print", action="store_true", dest="only_print", help="do not change docs/performance.md")
+    options = parser.parse_args(arguments)
+    text, is_met = render_section(read_history(HISTORY))
+    print(text)
+    if not options.only_print:
+        write_section("targets", text)
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
