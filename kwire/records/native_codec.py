@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kwire.accelerator import NATIVE
 from kwire.records.failures import Data
 from kwire.records.record import BatchBase, Record
 
-__all__ = ["RECORD_CODEC", "SCAN_RECORDS"]
+__all__ = ["RECORD_CODEC", "SCAN_RECORDS", "make_native"]
 
 #: scan_records(data, count, base_timestamp): see kwire/accelerator/native.pyi.
 RecordScanner = Callable[[Data, int, int], tuple[int, int, bool, bool] | None]
@@ -38,19 +38,21 @@ class RecordCodec(Protocol):
         """A whole batch without compression."""
 
 
-def _make_codec() -> RecordCodec | None:
+def make_native(name: str, *classes: type) -> Any:
+    """An object of a type of the extension, for objects of these classes; None where the Python code does the work."""
     if NATIVE is None:
         return None
     try:
-        codec: RecordCodec = NATIVE.RecordCodec(Record, BatchBase)
+        return getattr(NATIVE, name)(*classes)
     except TypeError as error:
         # Another version of msgspec may lay out its classes otherwise.
-        warnings.warn(f"kwire: records are read and written by Python code: {error}", RuntimeWarning, stacklevel=1)
+        warnings.warn(
+            f"kwire: record batches are read and written by Python code: {error}", RuntimeWarning, stacklevel=1
+        )
         return None
-    return codec
 
 
-RECORD_CODEC = _make_codec()
+RECORD_CODEC: RecordCodec | None = make_native("RecordCodec", Record, BatchBase)
 
 #: The scan of produced records, or None.
 SCAN_RECORDS: RecordScanner | None = None if NATIVE is None else NATIVE.scan_records

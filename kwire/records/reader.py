@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kwire.records import batch as v2_batch
 from kwire.records import legacy
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE, Batch
 from kwire.records.failures import Data, corrupt_error
+from kwire.records.native_codec import make_native
 
 # All three formats have length and magic at the same offset: length, epoch or crc, magic.
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _SIZES_MIN = (*legacy.SIZES_MIN, HEADER_SIZE)
+
+BatchReader = Callable[[Data, int], Batch | None]
+_native = make_native("BatchReader", Batch)
+#: Reads the header of a complete batch of magic 2; None where the Python code must do it.
+READ_BATCH: BatchReader | None = None if _native is None else _native.read
 
 
 def parse_header(data: Data, offset: int = 0) -> Batch:
@@ -21,6 +27,15 @@ def parse_header(data: Data, offset: int = 0) -> Batch:
     The checksum is not verified: `check_crc` does that.
     Raises: CorruptRecords when the batch is incomplete, too short for its header, or of an unknown magic.
     """
+    if READ_BATCH is not None:
+        batch = READ_BATCH(data, offset)
+        if batch is not None:
+            return batch
+    return parse_header_pure(data, offset)
+
+
+def parse_header_pure(data: Data, offset: int = 0) -> Batch:
+    """The same without the accelerator."""
     have = len(data) - offset
     if have < _LENGTH_AND_MAGIC.size:
         raise corrupt_error(f"a batch header has {HEADER_SIZE} bytes, but {have} are left", offset, "batch")
@@ -44,9 +59,11 @@ def read_batches(data: Data, *, verify: bool = True, partial_ok: bool = False) -
     """
     offset = 0
     while offset < len(data):
-        if partial_ok and _is_truncated(data, offset):
-            return
-        batch = parse_header(data, offset)
+        batch = None if READ_BATCH is None else READ_BATCH(data, offset)
+        if batch is None:
+            if partial_ok and _is_truncated(data, offset):
+                return
+            batch = parse_header_pure(data, offset)
         if verify:
             batch.check_crc()
         yield batch

@@ -39,8 +39,7 @@ static void codec_dealloc(RecordCodec *self) {
     Py_DECREF(type);
 }
 
-/* Finds the slots of a class that has no others. */
-static int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *const *slots, Py_ssize_t count) {
+int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *const *slots, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name = PyUnicode_FromString(names[i]);
         if (name == NULL) {
@@ -313,5 +312,5 @@ int add_records(PyObject *module) {
     }
     int status = PyModule_AddType(module, (PyTypeObject *)type);
     Py_DECREF(type);
-    return status < 0 ? -1 : PyModule_AddFunctions(module, functions);
+    return status < 0 || add_batch_reader(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
 }

@@ -106,6 +106,12 @@ static inline Py_ssize_t read_blob_length(const uint8_t **position, const uint8_
     return (Py_ssize_t)(raw >> 1) <= end - *position ? (Py_ssize_t)(raw >> 1) : -2;
 }
 
+/* The slots of a class that has no others; -1 with TypeError or AttributeError. (records.c) */
+int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *const *slots, Py_ssize_t count);
+
+/* Adds the type BatchReader. (records_header.c) */
+int add_batch_reader(PyObject *module);
+
 /* The records as a list; NULL, with or without an exception, when the bytes are not as they should be.
    (records_read.c) */
 PyObject *read_records(const RecordLayout *layout, const uint8_t *data, Py_ssize_t size, const BatchBase *base);

@@ -253,10 +253,10 @@ def test_a_class_of_another_layout_is_refused(record: type[Any]) -> None:
 
 
 def test_without_the_layout_the_python_code_works_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_codec, "Record", Collected)
-
     with pytest.warns(RuntimeWarning, match="by Python code"):
-        assert native_codec._make_codec() is None
+        assert native_codec.make_native("RecordCodec", Collected, BatchBase) is None
+    monkeypatch.setattr(native_codec, "NATIVE", None)
+    assert native_codec.make_native("RecordCodec", Record, BatchBase) is None
 
 
 def test_a_codec_keeps_its_class_and_can_be_collected() -> None:
