@@ -16,13 +16,14 @@ from kwire.capture.rows import traffic_rows
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.levels import LevelRowBuilder, options_for_level
 from kwire.capture.rows.message_rows import MessageRowBuilder
-from kwire.capture.rows.reorder_buffer import ReorderBuffer, row_size
+from kwire.capture.rows.reorder_buffer import ReorderBuffer, outcome_size, row_size
 from kwire.capture.tcp.reassembly import reassemble_streams
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.model import FlowClosed, Segment
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
@@ -34,19 +35,23 @@ _KINDS_BY_DETAIL = frozenset({"encapsulated", "link_type"})
 
 
 def outcomes_from_segments(
-    segments: Iterable[Segment | CaptureIssue], options: Options, keys: KeyLog, level: str = "messages"
+    segments: Iterable[Segment | CaptureIssue],
+    options: Options,
+    keys: KeyLog,
+    level: str = "messages",
+    decoder: DeferredDecoder | None = None,
 ) -> Iterator[Outcome]:
     """Outcomes as they complete; capture issues of one kind are merged into one outcome at the end.
 
     Args: keys: the secrets of TLS connections. level: for `flows` and `packets` the outcomes are connections as they
-        end, and packets, without exchanges.
+        end, and packets, without exchanges. decoder: completes the exchanges afterwards; None decodes all of them.
     """
     if options.tls_keylog:
         require_cryptography()
     if level in traffic_rows.TRAFFIC_LEVELS:
         return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))
     frames = extract_frames(reassemble_streams(segments), options, keys)
-    return merge_issues(pair_exchanges(frames, options_for_level(options, level)))
+    return merge_issues(pair_exchanges(frames, options_for_level(options, level), decoder))
 
 
 def exchanges_with_ends(
@@ -115,6 +120,15 @@ def make_row_builder(
         return list(level_builder.build_rows(level, outcome)) if isinstance(outcome, Exchange) else []
 
     return build_rows
+
+
+def order_outcomes(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes in the order of their times, as `order_rows` has their rows."""
+    buffer = ReorderBuffer[Outcome]()
+    for outcome in outcomes:
+        yield from buffer.push(outcome, (outcome,), outcome_size(outcome))
+    while (ordered_outcomes := buffer.pop()) is not None:
+        yield from ordered_outcomes
 
 
 def order_rows(outcomes: Iterable[Outcome], build_rows: Callable[[Outcome], list[Row]]) -> Iterator[Row]:

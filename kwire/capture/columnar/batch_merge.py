@@ -10,14 +10,17 @@ import pyarrow as pa
 
 from kwire.capture.index.arrays import find_groups
 from kwire.capture.rows.record_batches import make_record_batch
-from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX, outcome_size, sort_key
 
 if TYPE_CHECKING:
     from kwire.capture.index.arrays import Ints
+    from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import Row
 
 # Rows per record batch, at most.
 ROWS_MAX = 16_384
+# The frames of outcomes that are processed together, bytes, at most.
+_FRAMES_SIZE_MAX = 16 * 1024 * 1024
 # Later than any time in a capture.
 NO_TIME_LIMIT = 2**63 - 1
 
@@ -41,30 +44,32 @@ def row_batch(rows: list[Row], columns: Sequence[str], first: int = 0) -> RowBat
     return RowBatch(make_record_batch(rows, "messages", columns), times, positions)
 
 
-class PendingRows:
-    """Rows from the streaming pipeline, taken in parts, because all rows of a capture may not fit into memory."""
+class PendingOutcomes:
+    """Outcomes of the streaming pipeline, taken in parts, because those of a capture may not fit into memory."""
 
-    def __init__(self, rows: Iterator[Row]) -> None:
-        """`rows` are in the order of their times, within a window of rows."""
-        self._rows = rows
-        self._next = next(rows, None)
+    def __init__(self, outcomes: Iterator[Outcome]) -> None:
+        """`outcomes` are in the order of their times, within a window of outcomes."""
+        self._outcomes = outcomes
+        self._next = next(outcomes, None)
         self._reached = 0
 
-    def rows_until(self, until: int) -> Iterator[tuple[list[Row], int]]:
-        """The rows up to a time, in lists, each with the time up to which all rows have been returned.
+    def outcomes_until(self, until: int) -> Iterator[tuple[list[Outcome], int]]:
+        """The outcomes up to a time, in lists, each with the time up to which all of them have been returned.
 
         At least one list is returned; it may be empty.
         """
-        rows: list[Row] = []
-        while self._next is not None and row_time(self._next) <= until:
-            if len(rows) == ROWS_MAX:
+        outcomes: list[Outcome] = []
+        size = 0
+        while self._next is not None and sort_key(self._next)[0] <= until:
+            if len(outcomes) == ROWS_MAX or size > _FRAMES_SIZE_MAX:
                 # The maximum, because times may go backwards.
-                self._reached = max(self._reached, *map(row_time, rows))
-                yield rows, self._reached
-                rows = []
-            rows.append(self._next)
-            self._next = next(self._rows, None)
-        yield rows, NO_TIME_LIMIT
+                self._reached = max(self._reached, *(sort_key(outcome)[0] for outcome in outcomes))
+                yield outcomes, self._reached
+                outcomes, size = [], 0
+            outcomes.append(self._next)
+            size += outcome_size(self._next)
+            self._next = next(self._outcomes, None)
+        yield outcomes, NO_TIME_LIMIT
 
 
 class BatchSorter:

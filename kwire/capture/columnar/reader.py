@@ -19,22 +19,24 @@ import pyarrow as pa
 
 from kwire import registry
 from kwire.capture.columnar import body_columns, json_columns, session_columns
-from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingRows, RowBatch, row_batch
+from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
+from kwire.capture.columnar.streamed_batches import StreamedBatches
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
 from kwire.capture.index.segments import read_segments
 from kwire.capture.index.sparse import read_sparse
+from kwire.capture.kafka.deferred_decoder import DeferredDecoder
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
 from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.model import CaptureIssue, Segment
 from kwire.capture.options import FRAME_SIZE_MAX
-from kwire.capture.pipeline import make_row_builder, order_rows, outcomes_from_segments
+from kwire.capture.pipeline import make_row_builder, order_outcomes, order_rows, outcomes_from_segments
 from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
@@ -142,14 +144,16 @@ class ColumnarReader:
     def _exchange_key(self, completed_by: int, flow: int) -> tuple[int, int]:
         return completed_by, _LAST if completed_by < _LAST else flow
 
-    def _numbered_outcomes(self, level: str, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
+    def _numbered_outcomes(
+        self, level: str, *, issues: bool, decoder: DeferredDecoder | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
         """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
 
         The gaps of clean flows, where the capture began inside a frame, are included.
         """
         options = replace(self._options, sessions=False)
         numbered = _NumberedSegments(self._numbered_segments(issues=issues))
-        outcomes = outcomes_from_segments(numbered, options, self._index.key_log(options.tls_keylog), level)
+        outcomes = outcomes_from_segments(numbered, options, self._index.key_log(options.tls_keylog), level, decoder)
         return merge(numbered.with_numbers(outcomes), self._numbered_gaps(), key=itemgetter(0))
 
     def _numbered_segments(self, *, issues: bool) -> Iterator[tuple[int, Segment | CaptureIssue]]:
@@ -187,7 +191,8 @@ class ColumnarReader:
 
     def message_batches(self, columns: Sequence[str], *, issues: bool) -> Iterator[pa.RecordBatch]:
         """The rows of messages; those of clean flows column by column. For session columns all flows must be clean."""
-        streamed, sorter, row_count = PendingRows(self._streamed_rows(issues=issues)), BatchSorter(), 0
+        streamed = PendingOutcomes(self._ordered_outcomes(issues=issues))
+        sorter, row_count, streamed_batches = BatchSorter(), 0, self._streamed_batches(columns)
         sessions = None
         if self._options.sessions and not session_columns.COLUMNS.isdisjoint(columns):
             sessions = session_columns.SessionColumns(self._exchange_builder, self._options.topics)
@@ -198,14 +203,18 @@ class ColumnarReader:
                 session_values = sessions.build_values(exchanges, decoded.is_good, decoded.span)
             batch, unusual = self._row_batch(exchanges, decoded, columns, session_values)
             batches, other_rows = [batch], self._build_rows(exchanges, unusual, session_values)
-            for rows, until in streamed.rows_until(int(exchanges.request.frame.ts.max())):
-                other_rows += rows
-                yield from sorter.add_batches([*batches, row_batch(other_rows, columns, row_count)], until=until)
+            for outcomes, until in streamed.outcomes_until(int(exchanges.request.frame.ts.max())):
+                built, rows = streamed_batches.build(outcomes)
+                other_rows += self._with_file_names(iter(rows))
+                batches += [*built, row_batch(other_rows, columns, row_count)]
+                yield from sorter.add_batches(batches, until=until)
                 row_count += len(other_rows)
                 batches, other_rows = [], []
-        for rows, until in streamed.rows_until(NO_TIME_LIMIT):
-            yield from sorter.add_batches([row_batch(rows, columns, row_count)], until=until)
-            row_count += len(rows)
+        for outcomes, until in streamed.outcomes_until(NO_TIME_LIMIT):
+            built, rows = streamed_batches.build(outcomes)
+            other_rows = list(self._with_file_names(iter(rows)))
+            yield from sorter.add_batches([*built, row_batch(other_rows, columns, row_count)], until=until)
+            row_count += len(other_rows)
         yield from sorter.add_batches([], window=0)
 
     def _decode_part(
@@ -280,10 +289,27 @@ class ColumnarReader:
         in_span = np.nonzero((at >= base) & (stop <= base + size))[0]
         return read_sparse(self.bodies.read_span, base, size, (at[in_span], stop[in_span]))
 
-    def _streamed_rows(self, *, issues: bool) -> Iterator[Row]:
-        options = replace(self._options, sessions=False)
-        outcomes = (outcome for _, outcome in self._numbered_outcomes("messages", issues=issues))
-        return self._with_file_names(order_rows(outcomes, make_row_builder("messages", self._file, options)))
+    def _ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
+        """The outcomes of the streaming pipeline in the order of their times; exchanges are deferred if all match."""
+        is_selected = not self._options.apis and self._options.exchange_filter is None
+        decoder = self._deferred_decoder if is_selected and self._options.edition == DEFAULT_EDITION else None
+        numbered = self._numbered_outcomes("messages", issues=issues, decoder=decoder)
+        return order_outcomes(outcome for _, outcome in numbered)
+
+    @cached_property
+    def _deferred_decoder(self) -> DeferredDecoder:
+        return DeferredDecoder(self._decoder)
+
+    def _streamed_batches(self, columns: Sequence[str]) -> StreamedBatches:
+        build_rows = make_row_builder("messages", self._file, replace(self._options, sessions=False))
+        return StreamedBatches(
+            columns,
+            self._options,
+            empty=self._empty_columns,
+            headers=self._header_columns,
+            decoder=self._deferred_decoder,
+            build_rows=build_rows,
+        )
 
     def _build_rows(self, exchanges: ExchangeColumns, unusual: Ints, session_values: SessionValues | None) -> list[Row]:
         """The rows of exchanges that are built one by one."""

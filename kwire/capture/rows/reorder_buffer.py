@@ -114,6 +114,13 @@ class ReorderBuffer(Generic[T]):
         return items
 
 
+def outcome_size(outcome: Outcome) -> int:
+    """The size of the frames of an outcome."""
+    if not isinstance(outcome, Exchange):
+        return 0
+    return sum(len(side.frame.data) for side in (outcome.request, outcome.response) if side is not None)
+
+
 def row_size(row: Row) -> int:
     """The size of the values of a row that may be large."""
     return sum(len(value) for name in _LARGE if isinstance(value := row.get(name), str | bytes))

@@ -159,6 +159,18 @@ def copy_connections(path: Path, count: int, *, noise: float = 0.0) -> bytes:
     return build_pcap(sorted(out, key=lambda each: each.ts))
 
 
+def lose_packets(capture: bytes, share: float, *, snaplen: int = 1 << 18) -> bytes:
+    """A pcap file of nanoseconds without a share of its packets, and with the others cut to a size."""
+    chance, at, parts = random.Random(3), 24, [capture[:24]]
+    while at < len(capture):
+        seconds, fraction, captured, size = struct.unpack_from("<IIII", capture, at)
+        data = capture[at + 16 : at + 16 + min(captured, snaplen)]
+        at += 16 + captured
+        if chance.random() >= share:
+            parts.append(struct.pack("<IIII", seconds, fraction, len(data), size) + data)
+    return b"".join(parts)
+
+
 def _add_ip_options(packet: bytes) -> bytes:
     total = struct.unpack_from(">H", packet, 2)[0]
     return b"\x46" + packet[1:2] + struct.pack(">H", total + 4) + packet[4:20] + b"\x01" * 4 + packet[20:]

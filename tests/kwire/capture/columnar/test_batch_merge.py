@@ -1,4 +1,4 @@
-"""The columnar reader buffers a bounded number of rows of the streaming pipeline, however many rows a capture has."""
+"""The columnar reader buffers a bounded number of outcomes of the streaming pipeline, however many a capture has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kwire.capture import index
 from kwire.capture.columnar.batch_merge import ROWS_MAX
 from kwire.capture.columnar.reader import ColumnarReader
-from kwire.capture.model import Row
+from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
@@ -25,14 +25,14 @@ BUFFERED_MAX = ORDER_WINDOW + 1
 
 
 class CountingReader(ColumnarReader):
-    """Counts the rows that the streaming pipeline has built."""
+    """Counts the outcomes that were taken from the streaming pipeline; each has one row."""
 
     built_count = 0
 
-    def _streamed_rows(self, *, issues: bool) -> Iterator[Row]:
-        for row in super()._streamed_rows(issues=issues):
+    def _ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
+        for outcome in super()._ordered_outcomes(issues=issues):
             self.built_count += 1
-            yield row
+            yield outcome
 
 
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
@@ -55,7 +55,7 @@ def unclean() -> list[CapturedPacket]:
 
 
 def check_buffered_rows(capture: bytes) -> None:
-    """Check that few rows are buffered at any time, of a capture with `COUNT` rows of the pipeline."""
+    """Check that few outcomes are buffered at any time, of a capture with `COUNT` outcomes of the pipeline."""
     reader, row_count = CountingReader(index.build_index(capture), None, Options()), 0
     for batch in reader.message_batches(COLUMNS, issues=True):
         row_count += batch.num_rows

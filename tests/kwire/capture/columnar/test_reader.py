@@ -24,7 +24,7 @@ from kwire.capture.rows.columns import LEVELS, level_columns
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
 from tests.support.captures.capture_files import CapturedConnection, build_pcap
-from tests.support.captures.index_captures import FILES, build_test_captures, copy_connections
+from tests.support.captures.index_captures import FILES, build_test_captures, copy_connections, lose_packets
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +121,22 @@ def test_clean_captures_are_read_by_columns(path: Path) -> None:
 )
 def test_many_similar_exchanges_are_decoded_together_as_one_by_one(path: Path, noise: float) -> None:
     check_columnar_rows(copy_connections(path, 13, noise=noise), "messages", Options(), NO_BODIES)
+
+
+@pytest.mark.parametrize("choice", ["headers", "all but JSON"])
+@pytest.mark.parametrize(("share", "snaplen"), [(0.01, 1 << 18), (0.1, 1 << 18), (0.0, 150)])
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.stem[6:] in {"aio", "share", "txn", "ck"}], ids=lambda path: path.stem
+)
+def test_exchanges_of_flows_with_loss_are_decoded_together_as_one_by_one(
+    path: Path, share: float, snaplen: int, choice: str
+) -> None:
+    capture = lose_packets(copy_connections(path, 13, noise=0.02), share, snaplen=snaplen)
+    options = Options(sessions=False)
+
+    assert {flow.unclean_reason for flow in index.build_index(capture).flows} != {"clean"}
+    check_columnar_rows(capture, "messages", options, CHOICES[choice])
+    check_columnar_rows(capture, "messages", options, None)
 
 
 def test_requests_without_responses_are_dropped_at_the_limit_as_in_the_pipeline() -> None:
