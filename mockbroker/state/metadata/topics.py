@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -118,6 +119,7 @@ def is_internal_topic(name: str) -> bool:
     return name in _INTERNAL_NAMES
 
 
+@lru_cache(maxsize=256)  # Each request of a coordinator asks for the same few keys several times.
 def java_hash(text: str) -> int:
     """String.hashCode of Java: over UTF-16 units, in 32 signed bits."""
     units = text.encode("utf-16-be", "surrogatepass")

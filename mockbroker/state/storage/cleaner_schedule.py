@@ -69,7 +69,7 @@ class CleanerSchedule:
         self._changed_logs: dict[TopicPartitionKey, None] = {}
         self._known_logs: dict[TopicPartitionKey, None] = {}
         self._rules: dict[str, CleanerRules] = {}
-        # Logs whose deletion appends can only postpone, with the log start and the number of segments that this is for.
+        # Logs whose cleaning appends can only postpone, with the log start and the number of segments that this is for.
         self._postponed: dict[TopicPartitionKey, tuple[int, int]] = {}
         self._generation = -1
         self._deletion = _PeriodicCheck(0, 1, {})
@@ -147,6 +147,9 @@ class CleanerSchedule:
         self._deletion.set_due(key, None, now_ms)
         dues = [deletion_ms, log_cleaner.compaction_due_ms(log, rules, now_ms=now_ms)] if self._is_enabled() else []
         self._compaction.set_due(key, min((due for due in dues if due is not None), default=None), now_ms)
+        if len(log.segments) == 1 and not rules.deletes:
+            # The active segment is not compacted, so that there is nothing to do before the next one.
+            self._postponed[key] = (log.start_offset, len(log.segments))
 
     def _is_enabled(self) -> bool:
         return bool(self._configs.brokers()["log.cleaner.enable"])
