@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from struct import Struct, calcsize
 from typing import Any
 
@@ -105,10 +105,14 @@ def _base64(data: bytes) -> str:
 _BATCH_FIELDS = Struct(">qi4xb4xhi30xi").unpack_from
 _CODEC_LABELS = tuple(Codec(number).label for number in sorted(Codec._value2member_map_))
 _INT64_MAX = 2**63 - 1
+_SUMMARY = '{"count":%d,"bytes":%d,"codec":"%s"}'
 
 
-def _records_text(data: bytes, at: int, end: int) -> str:
-    """The summary of the record batches between two offsets, as `summarize_records` has it."""
+def _records_text(data: bytes, at: int, end: int, template: str = _SUMMARY) -> str:
+    """The summary of the record batches between two offsets, as `summarize_records` has it.
+
+    Args: template: of the text, escaped or not.
+    """
     begin, total, codec = at, 0, ""
     while end - at >= HEADER_SIZE:
         base, length, magic, attributes, delta, count = _BATCH_FIELDS(data, at)
@@ -121,9 +125,10 @@ def _records_text(data: bytes, at: int, end: int) -> str:
         codec, total = _CODEC_LABELS[label], total + count
     else:
         if at == end:
-            return f'{{"count":{total},"bytes":{end - begin},"codec":"{codec or "none"}"}}'
+            return template % (total, end - begin, codec or "none")
     # Cut, damaged and old batches, and those of different codecs.
-    return _encode(summarize_records(data[begin:end])).decode()
+    text = _encode(summarize_records(data[begin:end])).decode()
+    return text if template is _SUMMARY else escape_text(text)
 
 
 _PLAIN_HELPERS: dict[str, object] = {
@@ -134,7 +139,7 @@ _PLAIN_HELPERS: dict[str, object] = {
 _ESCAPED_HELPERS: dict[str, object] = {
     "texts": _StringTexts(escape_text),
     "float_text": lambda value: escape_text(_float_text(value)),
-    "records_text": lambda data, at, end: escape_text(_records_text(data, at, end)),
+    "records_text": partial(_records_text, template=escape_text(_SUMMARY)),
 }
 _HELPERS: dict[str, object] = {
     "uuids": _UuidTexts(),

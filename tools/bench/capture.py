@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.bench import capture_tools
 from tools.bench.capture_copies import write_copies
+from tools.bench.capture_damage import write_damaged
 from tools.bench.capture_tools import Tool, kwire_tool, tshark_tool
 from tools.bench.capture_traffic import write_capture
 from tools.bench.history import Result, summarize
@@ -32,6 +33,13 @@ _TRAFFIC = {
 #: The number of messages is divided by this: each has a connection of its own.
 _FEWER = {"connections": 10}
 _DEPTH = 8
+#: Damages of captures, with what they are called in tables.
+_DAMAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lossy": ("1 % of packets lost", {"lost": 0.01}),
+    "cut": ("packets cut at 256 bytes", {"snaplen": 256}),
+}
+_DAMAGE_READERS = {"headers": "headers and latency", "decoded": "all columns but JSON", "lines": "JSON lines"}
+_FEW_SIZE = 20_000
 _EMPTY = bytes.fromhex("4d3cb2a10200040000000000000000000000040065000000")
 
 
@@ -83,6 +91,8 @@ def _section(folder: Path, rounds: int, messages: int, copies: int, results: lis
         *filter(None, [capture_tools.dpkt_tool()]),
     ]
     texts = [tshark_tool("everything, as JSON", "-T", "json"), kwire_tool("all columns, bodies as JSON", "json")]
+    lines = [tshark_tool("everything, as JSON lines", "-T", "ek"), kwire_tool("`decode --format jsonl`", "lines")]
+    tables = [tshark_tool("a line for each packet"), kwire_tool("`decode`: a line for each exchange", "table")]
     bulk = [tool for tool in reading if tool.command[-1] != "-V"]
     rates = partial(_rates, empty=empty, rounds=rounds, results=results)
     kinds = {"small packets": small, "large packets": large}
@@ -98,9 +108,13 @@ def _section(folder: Path, rounds: int, messages: int, copies: int, results: lis
         old=rates("versions of 2019", old, reading),
         old_packets=old.packets,
         json=rates("JSON", one, texts),
+        lines=rates("JSON lines", small, lines),
+        table=rates("table", small, tables),
         large=rates("large packets", large, bulk, by_size=True),
         large_mean=large.size // large.packets,
         levels=_level_costs(kinds, empty, rounds, results),
+        damaged=_damage_costs(folder, small, empty, rounds, results),
+        first=_first_table(one, rounds, results),
         memory=_memory([small, _copy_capture(folder, one, 4 * copies), large]),
     )
 
@@ -172,6 +186,37 @@ def _level_costs(captures: Mapping[str, Capture], empty: Capture, rounds: int, r
     return markdown_table(["capture", "packets", "messages, packets/s", *(f"`{level}`" for level in _LEVELS)], rows)
 
 
+def _damage_costs(folder: Path, clean: Capture, empty: Capture, rounds: int, results: list[Result]) -> str:
+    """A table of the CPU time of damaged captures, divided by that of the whole one."""
+    captures: dict[str, Capture] = {}
+    for name, (does, damage) in _DAMAGES.items():
+        path = folder / f"{name}.pcap"
+        captures[does] = Capture(path, clean.port, write_damaged(clean.path, path, **damage))
+    rows = []
+    for does, capture in captures.items():
+        ratios: dict[str, list[float]] = {what: [] for what in _DAMAGE_READERS}
+        for _ in range(rounds):
+            for what, values in ratios.items():
+                tool = kwire_tool("", what)
+                values.append(_cost(tool, capture, empty) / _cost(tool, clean, empty))
+        for what, values in ratios.items():
+            case = f"{does}: {_DAMAGE_READERS[what]}"
+            results.append(summarize(case, "kwire", "x clean", values, peer_version=""))
+        rows.append([does, f"{capture.packets:,}", *(spread_text(values, 1) for values in ratios.values())])
+    return markdown_table(["capture", "packets", *_DAMAGE_READERS.values()], rows)
+
+
+def _first_table(capture: Capture, rounds: int, results: list[Result]) -> str:
+    """A table of the CPU time of the first table of a process, of a capture of a few packets."""
+    path = capture.path.with_name("few.pcap")
+    path.write_bytes(capture.path.read_bytes()[:_FEW_SIZE])
+    arrow, table = zip(*(capture_tools.first_table(path) for _ in range(rounds)), strict=True)
+    results.append(summarize("first table of a process, above Arrow", "kwire", "s", table, peer_version=""))
+    rows = [["import of pyarrow, with pandas and compute functions", spread_text(arrow, 2)]]
+    rows.append(["the first table, in addition", spread_text(table, 2)])
+    return markdown_table(["step", "CPU, s"], rows)
+
+
 def _cost(tool: Tool, capture: Capture, empty: Capture) -> float:
     """The CPU seconds of a tool for a capture, without those for an empty one."""
     start = capture_tools.run(tool.on(empty.path, capture.port))
@@ -206,6 +251,15 @@ Everything as JSON, the first capture in one copy:
 
 {json}
 
+Everything as JSON lines, all copies; the target is 8 times `tshark -T ek`:
+
+{lines}
+
+What both print by default, for the same capture; tshark prints a line for each packet and decodes few bodies, kwire a
+line for each exchange, of which it decodes both bodies. The target is 1 at least:
+
+{table}
+
 Large packets ({large_mean:,} bytes):
 
 {large}
@@ -214,6 +268,15 @@ The levels below messages, all columns: the CPU time of each, divided by that of
 columns but JSON) of the same packets. The target is 3 at most.
 
 {levels}
+
+Damaged copies of the capture of small packets: the CPU time of each, divided by that of the whole capture. The target
+is 2 at most.
+
+{damaged}
+
+The first table of a process, `kwire.read_capture` of a few packets. The target is 0.4 s above the import of Arrow.
+
+{first}
 
 kwire stores an index of columns, about 130 bytes per packet, in a temporary file if it exceeds 48 MiB, and reads spans
 of 24 MiB. The file grows with the packets; memory grows only with the connections and client ids:

@@ -79,6 +79,14 @@ def peak_memory(file: Path) -> float:
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout)
 
 
+def first_table(file: Path) -> tuple[float, float]:
+    """CPU seconds of the import of Arrow, and of the first table of a process. Raises: CalledProcessError."""
+    command = kwire_tool("", "first").on(file, 0)
+    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
+    arrow, table = map(float, out.split())
+    return arrow, table
+
+
 def use_one_core() -> None:
     """Run this process and its children on one core, if the system supports it."""
     if hasattr(os, "sched_setaffinity"):
