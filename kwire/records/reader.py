@@ -31,11 +31,6 @@ def parse_header(data: Data, offset: int = 0) -> Batch:
         batch = READ_BATCH(data, offset)
         if batch is not None:
             return batch
-    return parse_header_pure(data, offset)
-
-
-def parse_header_pure(data: Data, offset: int = 0) -> Batch:
-    """The same without the accelerator."""
     have = len(data) - offset
     if have < _LENGTH_AND_MAGIC.size:
         raise corrupt_error(f"a batch header has {HEADER_SIZE} bytes, but {have} are left", offset, "batch")
@@ -63,7 +58,7 @@ def read_batches(data: Data, *, verify: bool = True, partial_ok: bool = False) -
         if batch is None:
             if partial_ok and _is_truncated(data, offset):
                 return
-            batch = parse_header_pure(data, offset)
+            batch = parse_header(data, offset)
         if verify:
             batch.check_crc()
         yield batch

@@ -23,18 +23,6 @@ class _FastDecodeError(Exception):
     """The fast loop cannot read the data; the checked decoder reports the error."""
 
 
-def decode_records(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
-    """Decode all records of a batch: of the batch itself, or when it was compressed of the uncompressed bytes.
-
-    Raises: WireErrors only, with a path such as `records[3].value` and the offset in the data.
-    """
-    if RECORD_CODEC is not None:
-        records = RECORD_CODEC.read(data, base)
-        if records is not None:
-            return records
-    return decode_records_pure(_as_bytes(data), base, strict=strict)
-
-
 def _as_bytes(data: Data) -> bytes:
     """The data as bytes, which are faster to index than a view; a copy, unless a view is of bytes as a whole."""
     if isinstance(data, memoryview) and type(data.obj) is bytes and len(data.obj) == len(data):
@@ -42,8 +30,9 @@ def _as_bytes(data: Data) -> bytes:
     return bytes(data)
 
 
-def decode_records_pure(data: bytes, base: BatchBase, *, strict: bool = True) -> list[Record]:
-    """The same without the accelerator."""
+def decode_records_pure(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
+    """`decode_records` without the accelerator."""
+    data = _as_bytes(data)
     if base.count > len(data) - base.starts_at:
         # A record has at least 7 bytes, so the loop would only reach the end of the data.
         what = f"{base.count} records in {len(data) - base.starts_at} bytes"
@@ -55,6 +44,17 @@ def decode_records_pure(data: bytes, base: BatchBase, *, strict: bool = True) ->
     if wide or not -_SAFE < base.timestamp < _SAFE or not -_SAFE < base.offset < _SAFE:
         return [_within_int64(record) for record in records]
     return records
+
+
+def _decode_natively(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
+    assert RECORD_CODEC is not None
+    records = RECORD_CODEC.read(data, base)
+    return decode_records_pure(data, base, strict=strict) if records is None else records
+
+
+#: decode_records(data, base, *, strict=True): all records of a batch: of the batch itself, or when it was compressed of
+#: the uncompressed bytes. Raises WireErrors only, with a path such as `records[3].value` and the offset in the data.
+decode_records = decode_records_pure if RECORD_CODEC is None else _decode_natively
 
 
 def _decode_fast(data: bytes, base: BatchBase) -> tuple[list[Record], bool]:

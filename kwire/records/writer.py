@@ -19,7 +19,7 @@ from kwire.records.batch import (
     TRANSACTIONAL_BIT,
 )
 from kwire.records.compression import compress
-from kwire.records.native_codec import RECORD_CODEC, Span
+from kwire.records.native_codec import RECORD_CODEC, Fields, RecordCodec, Span
 from kwire.records.record import Codec, Header, Record, TimestampType
 from kwire.records.varint import ONE_BYTE_VARINTS, encode_unsigned, one_and_two_byte_varints, wrap_int64
 
@@ -72,19 +72,39 @@ def write_batch(
         | CONTROL_BIT * control
         | DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     )
-    span = (base_offset, last_offset, delete_horizon_ms, max_timestamp)
-    producer = (producer_id, producer_epoch, base_sequence)
-    if RECORD_CODEC is not None and codec is Codec.NONE:
-        whole = RECORD_CODEC.write_batch(
-            records, span, (partition_leader_epoch, attributes, *producer), checksum.crc32c
-        )
-        if whole is not None:
-            return whole
-    body, first, last, base_timestamp, latest = _write_body(records, span)
+    if RECORD_CODEC is not None:
+        span = (base_offset, last_offset, delete_horizon_ms, max_timestamp)
+        other_fields = (partition_leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
+        written = _write_natively(RECORD_CODEC, records, span, other_fields, (codec, level))
+        if written is not None:
+            return written
+    base_offset, last_offset = _offset_span(records, base_offset, last_offset)
+    first_timestamp = records[0].timestamp if records else -1
+    base_timestamp = first_timestamp if delete_horizon_ms is None else delete_horizon_ms
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=-1)
+    body = _encode_records(records, base_offset, base_timestamp)
     if codec is not Codec.NONE:
-        body = [compress(codec, b"".join(body) if len(body) != 1 else body[0], level=level)]
-    fields = (attributes, last - first, base_timestamp, latest, *producer, len(records))
-    return _assemble_batch(first, partition_leader_epoch, fields, body)
+        body = [compress(codec, b"".join(body), level=level)]
+    fields = (attributes, last_offset - base_offset, base_timestamp, max_timestamp,
+              producer_id, producer_epoch, base_sequence, len(records))  # fmt: skip
+    return _assemble_batch(base_offset, partition_leader_epoch, fields, body)
+
+
+def _write_natively(
+    native: RecordCodec, records: Sequence[Record], span: Span, fields: Fields, compression: tuple[Codec, int | None]
+) -> bytes | None:
+    """The batch; None where the Python code must write it, or raise. Args: compression: codec and level."""
+    codec, level = compression
+    if codec is Codec.NONE:
+        return native.write_batch(records, span, fields, checksum.crc32c)
+    written = native.write_body(records, span)
+    if written is None:
+        return None
+    body, first, last, base_timestamp, max_timestamp = written
+    epoch, attributes, *producer = fields
+    rest = (attributes, last - first, base_timestamp, max_timestamp, *producer, len(records))
+    return _assemble_batch(first, epoch, rest, [compress(codec, body, level=level)])
 
 
 def _codec_by_name(codec: Codec | str) -> Codec:
@@ -95,32 +115,6 @@ def _codec_by_name(codec: Codec | str) -> Codec:
     except KeyError:
         known = ", ".join(choice.label for choice in Codec)
         raise InvalidValue("batch.codec", None, f"{codec!r} is none of {known}") from None
-
-
-def _write_body(records: Sequence[Record], span: Span) -> tuple[list[bytes], int, int, int, int]:
-    """The records as parts, and the numbers of the span, those that were None included."""
-    if RECORD_CODEC is not None:
-        written = RECORD_CODEC.write_body(records, span)
-        if written is not None:
-            return [written[0]], *written[1:]
-    return write_body_pure(records, span)
-
-
-def write_body_pure(records: Sequence[Record], span: Span) -> tuple[list[bytes], int, int, int, int]:
-    """The same without the accelerator."""
-    base_offset, last_offset = _offset_span(records, span[0], span[1])
-    base_timestamp, max_timestamp = span[2:]
-    if base_timestamp is None:
-        base_timestamp = records[0].timestamp if records else -1
-    if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=-1)
-    return (
-        _encode_records(records, base_offset, base_timestamp),
-        base_offset,
-        last_offset,
-        base_timestamp,
-        max_timestamp,
-    )
 
 
 def _offset_span(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:

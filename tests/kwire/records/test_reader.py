@@ -13,7 +13,7 @@ import pytest
 from kwire.accelerator import NATIVE
 from kwire.errors import CorruptRecords
 from kwire.records import Batch, Record, parse_header, read_batches, reader, write_batch
-from kwire.records.reader import READ_BATCH, parse_header_pure
+from kwire.records.reader import READ_BATCH
 
 needs_accelerator = pytest.mark.skipif(READ_BATCH is None, reason="this process uses no accelerator")
 
@@ -22,6 +22,13 @@ ONE = write_batch(
 )
 EMPTY = ONE[:8] + struct.pack(">i", 49) + ONE[12:57] + bytes(4)
 SAMPLES = [ONE, EMPTY, write_batch([Record(3, 7, b"k")], magic=1), write_batch([Record(3, -1, b"k")], magic=0)]
+
+
+def parse_header_pure(data: bytes | bytearray | memoryview, offset: int) -> Batch:
+    """The header as the Python code reads it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "READ_BATCH", None)
+        return parse_header(data, offset)
 
 
 def outcome_of(work: Callable[[], object]) -> object:
