@@ -6,7 +6,7 @@ Bodies that cannot be decoded this way are marked; they must be decoded one by o
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from kwire.records.batch import CRC_START, HEADER_SIZE, PREFIX_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Bytes, Ints
     from kwire.capture.index.flows.frame_scan import FrameColumns
     from kwire.capture.index.flows.pairing import ExchangeColumns
@@ -36,13 +37,6 @@ COLUMNS = _REQUEST_COLUMNS | _RESPONSE_COLUMNS
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _SMALL = 4096
-
-
-class SpanData(NamedTuple):
-    """A part of the file, followed by padding."""
-
-    base: int
-    data: bytes
 
 
 def exchanges_by_version(exchanges: ExchangeColumns) -> Iterator[tuple[int, int, Bools]]:
@@ -122,8 +116,9 @@ class BodyColumns:
     ) -> tuple[Ints, VectorizedDecoder] | None:
         """Decode these bodies; return the valid rows, and the decoder with all rows. None if nothing was decoded."""
         plan = message_plan(name, version)
-        at, end = frame.at[rows] - self._span.base, frame.at[rows] + frame.size[rows] - self._span.base
-        is_in_span = (frame.at[rows] >= 0) & (at >= 0) & (end <= len(self._span.data) - PADDING_SIZE)
+        at = self._span.positions(frame.at[rows])
+        end = at + frame.size[rows]
+        is_in_span = (at >= 0) & (end <= len(self._span.data) - PADDING_SIZE)
         if plan is None or int(is_in_span.sum()) < BODIES_MIN:
             self.is_good[rows] = False
             return None

@@ -17,6 +17,7 @@ from kwire.capture.columnar.body_columns import BodyColumns
 from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
+from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
@@ -202,7 +203,7 @@ class FilteredReader(ColumnarReader):
         self, sessions: SessionTracker, exchanges: ExchangeColumns, filtered: DecodedPart | None = None
     ) -> dict[int, FetchSession | None]:
         """The session of each fetch of a part, by row. Args: filtered: None if the bodies have not been checked."""
-        is_good, span = np.zeros(len(exchanges), dtype=np.bool_), body_columns.SpanData(0, b"")
+        is_good, span = np.zeros(len(exchanges), dtype=np.bool_), NO_DATA
         if filtered is not None:
             is_good, span = filtered.is_good, filtered.span
         out = {}
@@ -219,8 +220,9 @@ class FilteredReader(ColumnarReader):
         is_wanted, is_good = np.ones(len(exchanges), dtype=np.bool_), np.zeros(len(exchanges), dtype=np.bool_)
         plain = np.nonzero(exchanges.request.body >= 0)[0]
         if not self._conditions and self._columns is None:
-            return DecodedPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
-        plain_exchanges, span = exchanges.select(plain), self._read_span_data(part)
+            return DecodedPart(is_wanted, is_good, plain, None, NO_DATA)
+        plain_exchanges = exchanges.select(plain)
+        span = self._read_span_data(part, plain_exchanges)
         # The number of exchanges without issues is reported, so the status of each is needed.
         needed = {"status", *(self._columns or ())}.union(*(condition.columns for condition in self._conditions))
         decoded = BodyColumns(span, plain_exchanges, body_columns.COLUMNS & needed)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
+from kwire.capture.columnar.body_columns import exchanges_by_version
+from kwire.capture.columnar.span_data import SpanData
 from kwire.json_text import FAILURES, escape_text, json_writer
 from kwire.payload import RECORDS_FIELDS
 from kwire.redact import redacted_json
@@ -36,7 +37,7 @@ def json_texts(
     for api_key, version, is_chosen in exchanges_by_version(exchanges):
         chosen = np.nonzero(is_chosen & (frame.size >= 0))[0]
         skip = exchanges.request.body[chosen] if is_request else 4 + (header_versions(api_key, version)[1] > 0)
-        at = (frame.at[chosen] - span.base + skip).tolist()
+        at = (span.positions(frame.at[chosen]) + skip).tolist()
         message_name = f"{api_name(api_key)}{'Request' if is_request else 'Response'}"
         write = _text_writer(message_name, version, options, is_escaped=is_escaped)
         for row, begin in zip(chosen.tolist(), at, strict=True):

@@ -21,14 +21,13 @@ from kwire import registry
 from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
-from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
+from kwire.capture.columnar.span_data import NO_DATA, SpanData, SpanReader
 from kwire.capture.columnar.streamed_batches import StreamedBatches
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
 from kwire.capture.index.segments import read_segments
-from kwire.capture.index.sparse import read_sparse
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
@@ -64,7 +63,7 @@ class DecodedPart(NamedTuple):
     is_good: Bools
     plain: Ints
     decoded: body_columns.BodyColumns | None
-    span: body_columns.SpanData
+    span: SpanData
 
 
 class ColumnarReader:
@@ -87,6 +86,10 @@ class ColumnarReader:
     def bodies(self) -> BodyReader:
         """Reads the bodies of frames."""
         return BodyReader(self._index)
+
+    @cached_property
+    def _spans(self) -> SpanReader:
+        return SpanReader(self._index, self.bodies.read_span)
 
     @cached_property
     def _header_columns(self) -> HeaderColumns:
@@ -229,7 +232,7 @@ class ColumnarReader:
         is_good = exchanges.request.body >= 0
         plain = np.nonzero(is_good if whole else is_good & is_wanted)[0]
         if not needed:
-            return DecodedPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
+            return DecodedPart(is_wanted, is_good, plain, None, NO_DATA)
         plain_exchanges = exchanges.select(plain)
         span = self._read_span_data(part, plain_exchanges)
         decoded = body_columns.BodyColumns(span, plain_exchanges, needed)
@@ -268,26 +271,9 @@ class ColumnarReader:
         unusual = np.nonzero(part.is_wanted & ~part.is_good)[0]
         return RowBatch(batch, chosen.request.frame.ts, chosen.request.frame.offset), unusual
 
-    def _read_span_data(self, part: int, exchanges: ExchangeColumns | None = None) -> body_columns.SpanData:
-        """The data of the span that contains most of the exchanges of a part.
-
-        Args: exchanges: those that will be read; data far from all of them may be left out.
-        """
-        if part < 0:
-            return body_columns.SpanData(0, bytes(PADDING_SIZE))
-        base, size = self._index.spans[part]
-        padded = size + PADDING_SIZE
-        if exchanges is None:
-            data = self.bodies.read_span(base, padded)
-        else:
-            data = self._read_sparse_span(base, padded, exchanges)
-        return body_columns.SpanData(base, data if len(data) == padded else data[:size] + bytes(PADDING_SIZE))
-
-    def _read_sparse_span(self, base: int, size: int, exchanges: ExchangeColumns) -> bytes:
-        at = np.concatenate([exchanges.request.frame.at, exchanges.response.frame.at])
-        stop = at + np.concatenate([exchanges.request.frame.size, exchanges.response.frame.size])
-        in_span = np.nonzero((at >= base) & (stop <= base + size))[0]
-        return read_sparse(self.bodies.read_span, base, size, (at[in_span], stop[in_span]))
+    def _read_span_data(self, part: int, exchanges: ExchangeColumns) -> SpanData:
+        """The data of the span that contains most of the exchanges of a part; what is far from all may be missing."""
+        return self._spans.read_span(part, exchanges.request.frame, exchanges.response.frame)
 
     def _ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
         """The outcomes of the streaming pipeline in the order of their times; exchanges are deferred if all match."""

@@ -18,8 +18,8 @@ from kwire.registry import API_KEYS, api_name, header_versions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kwire.capture.columnar.body_columns import SpanData
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
+    from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
@@ -78,8 +78,8 @@ def session_exchanges(
 
 def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: SpanData) -> Iterator[SessionExchange]:
     request, response = exchanges.request, exchanges.response
-    request_at = request.frame.at + request.body - span.base
-    response_at = np.where(response.frame.size < 0, -1, response.frame.at + 4 - span.base)
+    request_at = span.positions(request.frame.at) + request.body
+    response_at = np.where(response.frame.size < 0, -1, span.positions(response.frame.at) + 4)
     columns = (exchanges.flow, request.api_key, request.api_version, request.frame.ts, request_at, response_at)
     data = span.data
     for flow_number, api_key, version, ts, at, after_id in zip(*(column.tolist() for column in columns), strict=True):

@@ -12,6 +12,7 @@ from kwire.capture.columnar import body_columns, json_columns
 from kwire.capture.columnar.batch_merge import RowBatch
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.header_columns import CLIENT_COLUMNS, FLOW_COLUMNS
+from kwire.capture.columnar.span_data import SpanData
 from kwire.capture.index.flows.frame_scan import FrameColumns
 from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder, is_deferred
@@ -113,7 +114,7 @@ class _DeferredExchanges:
         datas = [frame.data for frame in (*request_frames, *response_frames)]
         sizes = np.array(list(map(len, datas)), dtype=np.int64)
         at = np.cumsum(sizes) - sizes
-        self.span = body_columns.SpanData(0, b"".join([*datas, bytes(PADDING_SIZE)]))
+        self.span = SpanData(0, b"".join([*datas, bytes(PADDING_SIZE)]), sum(map(len, datas)))
         count = len(exchanges)
         zeros = np.zeros(count, dtype=np.int64)
         fields = attrgetter(

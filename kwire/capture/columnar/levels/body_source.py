@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from kwire.capture.columnar.body_columns import SpanData
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
+    from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.frame_scan import FrameColumns
     from kwire.capture.index.flows.pairing import ExchangeColumns
@@ -47,11 +47,11 @@ class BodySource:
         """
         chosen = exchanges.select(rows)
         request, response = chosen.request, chosen.response
-        frames = zip(_ranges(request.frame), request.body.tolist(), _ranges(response.frame), strict=True)
+        frames = zip(self._ranges(request.frame), request.body.tolist(), self._ranges(response.frame), strict=True)
         headers = zip(request.api_key.tolist(), request.api_version.tolist(), strict=True)
         for number, (key, version), (asked, skip, answered) in zip(rows.tolist(), headers, frames, strict=True):
             names = message_name(key, "Request"), message_name(key, "Response")
-            has_response = answered[2] >= 0
+            has_response = answered[-1] >= 0
             is_asked = needs_request(key) or not has_response
             bodies = (
                 self._decode(names[0], version, asked, skip) if is_asked else None,
@@ -62,14 +62,11 @@ class BodySource:
                 bodies = _body(exchange.request), _body(exchange.response)
             yield number, (names[0], bodies[0]), (names[1], bodies[1])
 
-    def _decode(self, name: str, version: int, frame: tuple[int, int, int], skip: int) -> msgspec.Struct | None:
+    def _decode(self, name: str, version: int, frame: tuple[int, int, int, int], skip: int) -> msgspec.Struct | None:
         """The body behind this many bytes of a frame; None if it is not valid, or the header has tags."""
-        at, _, size = frame
-        begin = at - self._span.base
-        if at >= 0 and begin >= 0 and begin + size <= len(self._span.data):
-            data = self._span.data[begin : begin + size]
-        else:
-            data = self._reader.read_frame(*frame)
+        begin, at, fragment_count, size = frame
+        is_in_span, whole = begin >= 0, self._span.data
+        data = whole[begin : begin + size] if is_in_span else self._reader.read_frame(at, fragment_count, size)
         read = codec_of_name(name).readers.get(version)
         if read is None or (skip == _FLEXIBLE_HEADER_SIZE and name.endswith("Response") and data[4]):
             return None
@@ -79,10 +76,11 @@ class BodySource:
             return None
         return body if end <= len(data) else None
 
+    def _ranges(self, frames: FrameColumns) -> Iterator[tuple[int, int, int, int]]:
+        """Where each frame is in the span, -1 if it is not; and where it is in the file."""
+        columns = self._span.positions(frames.at), frames.at, frames.fragment_count, frames.size
+        return zip(*(column.tolist() for column in columns), strict=True)
+
 
 def _body(message: Message | None) -> msgspec.Struct | None:
     return None if message is None else message.body
-
-
-def _ranges(frames: FrameColumns) -> Iterator[tuple[int, int, int]]:
-    return zip(frames.at.tolist(), frames.fragment_count.tolist(), frames.size.tolist(), strict=True)

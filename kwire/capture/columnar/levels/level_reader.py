@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.columnar.batch_merge import ROWS_MAX, BatchSorter, RowBatch
-from kwire.capture.columnar.body_columns import SpanData, exchanges_by_version
+from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.levels.body_source import BodySource
 from kwire.capture.columnar.levels.level_columns import LevelColumns
 from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows, concatenate_level_rows
@@ -23,6 +23,7 @@ from kwire.capture.columnar.levels.record_columns import RecordColumns
 from kwire.capture.columnar.levels.share_columns import ShareAckColumns, ShareAcquiredColumns
 from kwire.capture.columnar.levels.topic_history import TopicHistory
 from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.columnar.span_data import SpanData
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.topic_naming import learn_topic_names, topic_naming_messages

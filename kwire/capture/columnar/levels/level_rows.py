@@ -18,8 +18,8 @@ from kwire.error_codes import name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.capture.columnar.body_columns import SpanData
     from kwire.capture.columnar.levels.table_decoder import Values
+    from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
@@ -66,9 +66,9 @@ class BodyGroup(NamedTuple):
         name = message_name(self.api_key, kind)
         plan = table_plan(name, self.version, wanted)
         frame = self.exchanges.response.frame if is_response else self.exchanges.request.frame
-        at, data = frame.at[rows] - self.span.base, self.span.data
+        at, data = self.span.positions(frame.at[rows]), self.span.data
         end = at + frame.size[rows]
-        is_readable = (frame.at[rows] >= 0) & (at >= 0) & (end <= len(data) - PADDING_SIZE)
+        is_readable = (at >= 0) & (end <= len(data) - PADDING_SIZE)
         if plan is None or int(is_readable.sum()) < BODIES_MIN:
             return None
         if is_response:

@@ -128,6 +128,20 @@ def test_a_filter_gives_the_rows_that_pass_it_afterwards(
     assert not asked.saves or len(decoded) < all_decoded(asked.level, task_bytes)
 
 
+@pytest.mark.parametrize("task_bytes", ["1", "1000000"], ids=["apart", "whole"])
+def test_a_level_is_read_by_columns_with_only_what_the_chosen_ones_need(tmp_path: Path, task_bytes: str) -> None:
+    options = {"level": "share_acks", "task_bytes": task_bytes, "index": str(tmp_path)}
+    decoded = {}
+    for columns in ("first_offset,ack_name", "first_offset,topic"):
+        with record_decoded_responses() as api_names:
+            rows = read_all(open_reader(SHARE, columns=columns, **options))
+        assert [list(row) for row in rows] == [columns.split(",")]
+        decoded[columns] = set(api_names)
+
+    naming = {"CreateTopics", "Metadata"}
+    assert decoded["first_offset,topic"] - decoded["first_offset,ack_name"] == naming
+
+
 def test_the_topics_of_a_message_are_those_in_its_bodies() -> None:
     """Topics by name, by an id that is named elsewhere in the capture, and by a session."""
     rows = read_all(open_reader(SHARE, show_secrets="true"))
