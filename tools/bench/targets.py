@@ -100,6 +100,22 @@ TARGETS = (
         )
         for level in _LEVELS
     ),
+    Target("captures: JSON lines, beside tshark -T ek", "capture", ("JSON lines: ",), "kwire", 8),
+    Target("captures: the default table, beside that of tshark", "capture", ("table: ",), "kwire", 1),
+    *(
+        Target(f"captures: {damage}", "capture", (f"{damage}: ",), "kwire", 2, is_ratio=False, is_least=False)
+        for damage in ("1 % of packets lost", "packets cut at 256 bytes")
+    ),
+    Target(
+        "captures: the first table of a process, above Arrow",
+        "capture",
+        ("first table of a process",),
+        "kwire",
+        0.4,
+        "s",
+        is_ratio=False,
+        is_least=False,
+    ),
 )
 
 
