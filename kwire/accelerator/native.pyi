@@ -3,6 +3,8 @@ from typing import Any
 
 Span = tuple[int | None, int | None, int | None, int | None]
 
+INTERFACE: int
+
 class MessageCodec:
     """Reads and writes one version of a message."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -23,10 +24,22 @@ def test_kwire_pure_switches_the_extension_off(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize("value", ["0", ""])
 def test_other_values_do_not(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    found = ModuleType("native")
+    monkeypatch.setattr(found, "INTERFACE", accelerator.INTERFACE, raising=False)
     monkeypatch.setenv("KWIRE_PURE", value)
-    monkeypatch.setattr(accelerator, "import_module", lambda name: sys.modules[__name__])
+    monkeypatch.setattr(accelerator, "import_module", lambda name: found)
 
-    assert accelerator.find_native() is sys.modules[__name__]
+    assert accelerator.find_native() is found
+
+
+def test_an_extension_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ModuleType("native")
+    found.__file__ = "native.so"
+    monkeypatch.delenv("KWIRE_PURE", raising=False)
+    monkeypatch.setattr(accelerator, "import_module", lambda name: found)
+
+    with pytest.raises(ImportError, match=r"native.so has interface None, kwire needs \d+: .* Install kwire again"):
+        accelerator.find_native()
 
 
 def test_an_extension_that_is_not_built_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
