@@ -249,7 +249,7 @@ class PartitionLog:
         if max_bytes < 0 and offset < end:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
         index = self._index
-        first, last = index.find_offset(offset), index.find_offset(end)
+        first, last = index.find_offset(offset), index.find_offset(max(offset, end))
         if self.hidden_batches is not None:
             first = first_visible(index.batches, first, last)
         segment_end = self.segments.segment_end(index.batches[first].base_offset) if first < last else None

@@ -349,3 +349,17 @@ def test_a_measured_read_has_the_size_of_the_read(log: PartitionLog) -> None:
                 assert log.measure(offset, max_bytes, up_to=up_to) == (read.size, is_all)
     with pytest.raises(KafkaError, match="not within 0 to 7"):
         log.measure(8, 1, up_to=8)
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_read_from_beyond_its_end_is_empty(partial: bool) -> None:
+    """A follower that is ahead of the high watermark, as when too few replicas are in sync."""
+    log = make_log()
+    for _ in range(5):
+        log.append(batch(NOW), now_ms=NOW)
+
+    read = log.read(5, 1_000_000, up_to=3, partial=partial)
+
+    assert (list(read.batches), read.size, read.cut_batch) == ([], 0, None)
+    assert log.read(4, 0, up_to=3, partial=partial).size == 0
+    assert log.measure(5, 1_000_000, up_to=3) == (0, True)
