@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
+from kwire.primitives import Part
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
-
-    from kwire.primitives import Part
 
     #: The class of the request; of an exchange of any API, `Struct | None`.
     RequestT = TypeVar("RequestT", default=msgspec.Struct | None)
