@@ -1,6 +1,6 @@
 """Benchmark of messages against kio (Rust decoder), kafka-python 3 and aiokafka: decode and encode, with all checks.
 
-`python -m tools.bench.codec` prints the tables and writes them into docs/performance.md; `--print` only prints.
+`python -m tools.bench.codec` prints the tables and writes them into docs/performance.md; `--dry-run` only prints.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ def missed_goals(timings: Mapping[str, Mapping[str, Mapping[str, Timing]]]) -> l
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print and write; exit code 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.codec", description=__doc__)
-    parser.add_argument("--print", action="store_true", dest="only_print", help="do not change docs/performance.md")
+    parser.add_argument("--dry-run", action="store_true", help="print only")
     parser.add_argument("--rounds", type=int, default=31, help="rounds of each library; more are more stable")
     options = parser.parse_args(arguments)
     timings = measure(options.rounds)
-    publish_section("codec", render_section(timings), list_results(timings), write=not options.only_print)
+    publish_section("codec", render_section(timings), list_results(timings), write=not options.dry_run)
     for line in missed_goals(timings):
         print(f"missed: {line}", file=sys.stderr)
     return 1 if missed_goals(timings) else 0

@@ -20,6 +20,9 @@ Each run also appends its results to `docs/performance-history.jsonl`: a JSON li
 date, machine, versions, median, least, most and ratio. `make bench-compare BASE=COMMIT` measures kwire and mockbroker
 of two commits in turns, in separate processes. A line has moved if the ranges of the rounds do not overlap and the
 medians differ by more than 5 %.
+
+<!-- targets:begin -->
+<!-- targets:end -->
 """
 
 

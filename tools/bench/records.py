@@ -1,6 +1,6 @@
 """Benchmark of record batches against aiokafka (Cython) and kafka-python: decode and encode, with checksums.
 
-`python -m tools.bench.records` prints the tables; with `--write` they are written into docs/performance.md.
+`python -m tools.bench.records` prints the tables and writes them into docs/performance.md; `--dry-run` only prints.
 """
 
 from __future__ import annotations
@@ -172,12 +172,12 @@ def _render_broker_path(rounds: int) -> str:
 
 
 def main() -> None:
-    """Measure, print, and write if requested."""
+    """Measure, print, and write unless only printing is requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
-    publish_section("records", *measure(args.rounds), write=args.write)
+    publish_section("records", *measure(args.rounds), write=not args.dry_run)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The targets, and whether the newest run of each benchmark met them: `python -m tools.bench.targets`.
 
-Reads docs/performance-history.jsonl and writes the first section of docs/performance.md; `--print` only prints. Exit
+Reads docs/performance-history.jsonl and writes the first section of docs/performance.md; `--dry-run` only prints. Exit
 code 1 when a target is missed or was never measured.
 """
 
@@ -39,7 +39,7 @@ class Target(NamedTuple):
 
 
 _UNCOMPRESSED = ("1,000 x 1 KiB", "2 headers each", "100 bytes")
-_LEVELS = ("partitions", "pairs", "records", "share_acquired", "share_acks")
+_LEVELS = ("partitions", "records", "share_acquired", "share_acks")
 
 TARGETS = (
     Target("decode messages, beside kio", "codec", ("decode ",), "kio", 3),
@@ -160,11 +160,11 @@ def _distance(target: Target, value: float) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print and write."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.targets", description=__doc__)
-    parser.add_argument("--print", action="store_true", dest="only_print", help="do not change docs/performance.md")
+    parser.add_argument("--dry-run", action="store_true", help="print only")
     options = parser.parse_args(arguments)
     text, is_met = render_section(read_history(HISTORY))
     print(text)
-    if not options.only_print:
+    if not options.dry_run:
         write_section("targets", text)
     return 0 if is_met else 1
 
