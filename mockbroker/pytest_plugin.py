@@ -137,12 +137,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     clusters = _clusters_of(item)
     if report.failed and clusters and not item.stash.get(_HAS_FAILED, False):
         item.stash[_HAS_FAILED] = True
-        from mockbroker.pytest_report import artifact_path, describe_cluster, list_history
+        from mockbroker.pytest_report import artifact_path, describe_cluster, list_history, write_history_capture
 
         report.sections += [("mockbroker", describe_cluster(cluster)) for cluster in clusters]
         if item.config.getoption("--kafka-artifacts"):
             texts = [list_history(cluster) for cluster in clusters]
             artifact_path(item, ".txt").write_text("\n".join(texts), encoding="utf-8")
+            # The sockets of a shared cluster are not recorded from the start of a single test on.
+            for number, cluster in enumerate(_shared_clusters_of(item), 1):
+                write_history_capture(cluster, artifact_path(item, f"-shared-{number}.pcapng"))
     return report
 
 

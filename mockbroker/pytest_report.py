@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mockbroker.journal.history_report import describe_exchange
+from mockbroker.net.capture_tap import CaptureTap
 
 if TYPE_CHECKING:
     import pytest
@@ -37,6 +39,46 @@ def list_history(cluster: Cluster) -> str:
     names = cluster.journal.topic_names
     lines = [describe_exchange(exchange, names) for exchange in cluster.exchanges()]
     return "\n".join([f"seed {cluster.seed}", *lines, ""])
+
+
+def write_history_capture(cluster: Cluster, path: Path) -> None:
+    """Write the stored exchanges of a cluster as a pcapng file; for a cluster whose sockets nobody recorded.
+
+    Each connection is one TCP conversation with the frames of its exchanges, at their times. What the history does not
+    keep is missing: raw SASL tokens, and frames of exchanges that it has dropped.
+    """
+    servers = {node.node_id: _parse_address(next(iter(node.endpoints.values()))) for node in cluster.nodes()}
+    frames = [
+        (at_ns, exchange, is_request, frame)
+        for exchange in cluster.exchanges()
+        for at_ns, is_request, frame in (
+            (exchange.arrived_ns, True, exchange.request_frame),
+            (exchange.departed_ns, False, exchange.response_frame),
+        )
+        if frame is not None and at_ns
+    ]
+    tap = CaptureTap(path)
+    connections: set[int] = set()
+    for at_ns, exchange, is_request, frame in sorted(frames, key=lambda row: row[0]):
+        number = exchange.connection_id
+        if number not in connections:
+            connections.add(number)
+            client, server = _parse_address(exchange.client), servers[exchange.node_id]
+            tap.record_connection(number, client, server, at_ns=at_ns, encrypted=False)
+        data = len(frame).to_bytes(4, "big") + bytes(frame)
+        (tap.record_received if is_request else tap.record_sent)(number, data, at_ns=at_ns)
+    tap.close()
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    """The IP address and port of HOST:PORT; a host that is a name counts as this machine."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]")
+    try:
+        ip_address(host)
+    except ValueError:
+        host = "127.0.0.1"
+    return host, int(port)
 
 
 def artifact_path(item: pytest.Item, suffix: str) -> Path:

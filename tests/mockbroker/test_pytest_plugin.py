@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -229,13 +230,15 @@ def test_a_failing_test_prints_its_seed_and_the_last_exchanges(tmp_path: Path) -
 def test_the_traffic_of_failing_tests_is_written_to_a_folder(tmp_path: Path) -> None:
     _run(tmp_path, FAILING, "--kafka-artifacts", "out")
 
-    files = sorted(path.name.rpartition("-")[0] + path.suffix for path in (tmp_path / "out").iterdir())
+    files = sorted(re.sub(r"-[0-9a-f]{8}", "", path.name) for path in (tmp_path / "out").iterdir())
     assert files == [
         "test_it.py-test_that_fails.pcapng",
         "test_it.py-test_that_fails.txt",
+        "test_it.py-test_that_fails_with_a_shared_cluster-shared-1.pcapng",
         "test_it.py-test_that_fails_with_a_shared_cluster.txt",
     ]
-    (capture,) = (tmp_path / "out").glob("*.pcapng")
+    for capture in (tmp_path / "out").glob("*.pcapng"):
+        rows = read_rows(capture)
+        assert [(row["api_name"], row["status"]) for row in rows] == [("ApiVersions", "ok"), ("Metadata", "ok")]
     (text,) = (tmp_path / "out").glob("*test_that_fails-*.txt")
-    assert [row["api_name"] for row in read_rows(capture)] == ["ApiVersions", "Metadata"]
     assert "Metadata v13, 'shop'" in text.read_text("utf-8")
