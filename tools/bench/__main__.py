@@ -5,7 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("codec", "records", "window", "requests", "broker", "share", "client_tests", "capture", "targets")
+NAMES = (
+    "codec",
+    "records",
+    "window",
+    "requests",
+    "broker",
+    "operations",
+    "share",
+    "client_tests",
+    "capture",
+    "targets",
+)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import socket
 import subprocess
@@ -77,6 +78,12 @@ def stop_process(process: subprocess.Popen[str]) -> None:
         process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+def resident_size(process: subprocess.Popen[str]) -> int:
+    """Bytes of memory that a process has in use; from /proc, so on Linux."""
+    pages = Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 def wait_until_listening(bootstrap: str, process: subprocess.Popen[str]) -> None:

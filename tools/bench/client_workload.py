@@ -25,14 +25,14 @@ class Rates(NamedTuple):
 
 def measure_rates(bootstrap: str, *, count: int, size: int) -> Rates:
     """Produce `count` messages of `size` bytes to one partition with acks=all, then read them from the start."""
-    topic = _create_topic(bootstrap)
+    topic = create_topic(bootstrap)
     produce_s = produce_messages(bootstrap, topic, count, size)
     return Rates(count / produce_s, count / _consume_messages(bootstrap, topic, count))
 
 
 def measure_first_share_record_s(bootstrap: str) -> float:
     """From subscribe to the first record of a share consumer whose group starts at earliest, seconds."""
-    topic = _create_topic(bootstrap)
+    topic = create_topic(bootstrap)
     produce_messages(bootstrap, topic, 10, 100)
     with closing(_share_consumer(bootstrap)) as consumer:
         began = time.perf_counter()
@@ -47,7 +47,7 @@ def measure_share_rate(bootstrap: str, *, count: int, size: int, explicit: bool)
     explicit: every message is acknowledged separately, and those of a poll are committed before the next poll;
     otherwise the next poll acknowledges.
     """
-    topic = _create_topic(bootstrap)
+    topic = create_topic(bootstrap)
     produce_messages(bootstrap, topic, 1, size)
     received_count = 0
 
@@ -131,7 +131,8 @@ def _consume_messages(bootstrap: str, topic: str, count: int) -> float:
         return time.perf_counter() - began
 
 
-def _create_topic(bootstrap: str) -> str:
+def create_topic(bootstrap: str) -> str:
+    """Create a topic of one partition, and wait for its leader; returns its name."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, **_NO_LOG})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(_TIMEOUT_S)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tools.bench.history import Entry
-from tools.bench.targets import TARGETS, Target, measured_value, newest_run, render_section
+from tools.bench.targets import TARGETS, Target, _describe_miss, measured_value, newest_run, render_section
 
 
 def _entry(case: str, peer: str, ratio: float | None, *, day: int = 2, benchmark: str = "codec") -> Entry:
@@ -49,6 +50,15 @@ def test_several_cases_give_their_geometric_mean() -> None:
     assert measured_value(target._replace(ends=(" b",)), NEW) == pytest.approx(8.0)
     assert measured_value(target._replace(peer="kwire", is_ratio=False), NEW) == 1.0
     assert measured_value(target._replace(peer="aiokafka"), NEW) is None
+
+
+def test_a_single_value_may_be_zero_and_a_miss_has_its_reason() -> None:
+    idle = Target("growth", "codec", ("growth",), "kwire", 1, "KiB", is_ratio=False, is_least=False)
+    none = msgspec.structs.replace(_entry("growth", "kwire", None), median=0.0)
+
+    assert measured_value(idle, [none]) == 0
+    assert _describe_miss(idle, 3.0) == "missed: by 200 %"
+    assert _describe_miss(idle._replace(reason="caches"), 3.0) == "missed: by 200 %; caches"
 
 
 def test_the_section_says_what_is_met_and_how_far_the_others_are() -> None:

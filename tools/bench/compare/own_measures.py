@@ -19,7 +19,7 @@ from kwire.records import Record, parse_header, write_batch
 from kwire.registry import message_class
 from mockbroker import Cluster
 from tools.bench.brokers import stop_process
-from tools.bench.codec_peers import load_cases
+from tools.bench.codec.peers import load_cases
 from tools.bench.requests import measure_requests
 from tools.bench.rounds import measure_call
 from tools.bench.window import FilledWindow

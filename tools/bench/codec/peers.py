@@ -60,7 +60,7 @@ class Pair(NamedTuple):
 
 def load_cases() -> Iterator[Case]:
     """The messages of the comparison."""
-    with gzip.open(Path(__file__).with_name("codec_cases.jsonl.gz"), "rt", encoding="utf-8") as file:
+    with gzip.open(Path(__file__).with_name("cases.jsonl.gz"), "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             yield Case(row["case"], row["message"], row["version"], bytes.fromhex(row["hex"]))

@@ -13,7 +13,7 @@ from statistics import geometric_mean
 import kwire
 from kwire.accelerator import describe_implementation, is_accelerated
 from kwire.registry import codec_of_name, message_class
-from tools.bench.codec_peers import Case, Pair, load_cases, peer_pairs
+from tools.bench.codec.peers import Case, Pair, load_cases, peer_pairs
 from tools.bench.history import Result, summarize_timing
 from tools.bench.page import describe_machine, markdown_table, publish_section
 from tools.bench.rounds import Timing, compare_candidates

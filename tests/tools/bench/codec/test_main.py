@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tools.bench import codec
-from tools.bench.codec import geometric_means, kwire_pair, missed_goals, render_section
-from tools.bench.codec_peers import load_cases
+from tools.bench.codec import __main__ as codec
+from tools.bench.codec.__main__ import geometric_means, kwire_pair, missed_goals, render_section
+from tools.bench.codec.peers import load_cases
 from tools.bench.rounds import Timing
 
 
