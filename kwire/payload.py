@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple, cast
+from struct import Struct
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from kwire.errors import WireError
 from kwire.records import Batch, Codec, read_batches
+from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 
 Tree = dict[str, object]
 Records = bytes | memoryview | None
+
+# Base offset, length, magic, attributes, last offset delta and record count of a record batch.
+_HEADER_FIELDS = Struct(">qi4xb4xhi30xi").unpack_from
+_INT64_MAX = 2**63 - 1
 
 
 class RecordsField(NamedTuple):
@@ -67,6 +73,25 @@ def summarize_records(records: Records) -> Tree | None:
     except WireError as error:
         failure = {"error": str(error)}
     return {"count": count, "bytes": len(records), "codec": ",".join(codecs) or "none", **failure}
+
+
+def total_records(records: bytes | memoryview) -> tuple[int, str]:
+    """The count and the codecs that `summarize_records` has; those of usual batches are read from their headers."""
+    at, end, total, codec = 0, len(records), 0, -1
+    while end - at >= HEADER_SIZE:
+        base, length, magic, attributes, delta, count = _HEADER_FIELDS(records, at)
+        at += PREFIX_SIZE + length
+        if magic != 2 or length < HEADER_SIZE - PREFIX_SIZE or at > end or delta < 0 or count < 0:
+            break
+        if base > _INT64_MAX - delta or codec not in {-1, attributes & 0x07}:
+            break
+        codec, total = attributes & 0x07, total + count
+    else:
+        if at == end:
+            return total, "none" if codec < 0 else codec_name(codec)
+    # Cut, damaged and old batches, and those of different codecs.
+    summary = cast("dict[str, Any]", summarize_records(records))
+    return summary["count"], summary["codec"]
 
 
 def add_summaries(tree: Tree, message: msgspec.Struct) -> None:

@@ -24,13 +24,14 @@ from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, Skippe
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition
     from kwire.capture.files.source import Source
     from kwire.capture.index import Index
     from kwire.capture.model import CaptureIssue
     from kwire.capture.options import Options
+    from kwire.capture.rows.reorder_buffer import LineFormat
 
 # The number of packets that are read as a stream: enough rows for a large screen, in a short time.
 FIRST_PACKETS = 1000
@@ -77,7 +78,7 @@ def progressive_events(
     conditions: Callable[[], list[ColumnCondition]],
     *,
     columns: Collection[str] | None,
-    json_lines: Callable[[], Sequence[str] | None],
+    line_format: Callable[[], LineFormat | None],
     on_progress: Callable[[int], None],
 ) -> Iterator[Event]:
     """Outcomes of the first packets as a stream, then the others by the index, as `reader.read_events` describes.
@@ -106,13 +107,18 @@ def progressive_events(
     yield Restarted(names)
     index_options = replace(options, topics=names, name=path)
     after = first_part.packet_count
-    line_names = json_lines()
-    if columns is not None and line_names is not None:
+    form = line_format()
+    if form is None:
+        reader = FilteredReader(index, index_options, conditions(), columns, after=after)
+    elif form.json_columns is None:
+        from kwire.capture.columnar.table_reader import TableReader
+
+        reader = TableReader(index, index_options, conditions(), after=after)
+    else:
         from kwire.capture.columnar.line_reader import LineReader
 
-        reader: FilteredReader = LineReader(index, index_options, conditions(), columns, line_names, after=after)
-    else:
-        reader = FilteredReader(index, index_options, conditions(), columns, after=after)
+        json_columns = {*form.json_columns, *(columns or ())}
+        reader = LineReader(index, index_options, conditions(), json_columns, form.json_columns, after=after)
     try:
         for event in _mark_replayed(reader.filtered_outcomes(level), reported, first_part.packet_count):
             on_progress(reader.reached)

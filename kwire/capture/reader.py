@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import FlowClosed, Row
     from kwire.capture.progressive_reader import Event
+    from kwire.capture.rows.reorder_buffer import LineFormat
     from kwire.capture.series.checkpoint import PipelineState
 
 __all__ = [
@@ -94,15 +95,15 @@ def read_events(
     path: str | None = None,
     conditions: Callable[[], list[ColumnCondition]] = list,
     columns: Collection[str] | None = None,
-    json_lines: Callable[[], Sequence[str] | None] = lambda: None,
+    line_format: Callable[[], LineFormat | None] = lambda: None,
     on_progress: Callable[[int], None] = lambda position: None,
 ) -> Iterator[Event]:
     """Outcomes for an interactive reader: the first ones at once, the others by the index of the file if it has one.
 
     Args: path: the file that `source` reads; None if it cannot be read again. conditions: returns them when the index
         is read; exchanges that fail one of them, and have no issue, are only counted. columns: exchanges that match are
-        returned as rows of these columns. json_lines: returns some of the columns when the index is read, or None;
-        exchanges that match are then returned as JSON lines of these. on_progress: is called with the position that
+        returned as rows of these columns. line_format: is called when the index is read; exchanges that match
+        are then returned as lines of this format, unless it is None. on_progress: is called with the position that
         was read, in bytes, first for the index and then for the rows.
     """
     if path is not None and level not in TRAFFIC_LEVELS and can_be_indexed(path):
@@ -113,7 +114,7 @@ def read_events(
             level,
             conditions,
             columns=columns,
-            json_lines=json_lines,
+            line_format=line_format,
             on_progress=on_progress,
         )
     return read_outcomes(source, options, level)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kwire.cli.terminal import paint, text_width, truncate
 
@@ -45,9 +45,17 @@ Line = Sequence[Cell]
 class TableLayout:
     """Buffers lines until the column widths are fixed, then formats each line immediately."""
 
-    def __init__(self, columns: Sequence[Column], *, width: int | None, is_coloured: bool) -> None:
-        """`width`: that of the terminal, None without one."""
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        width: int | None,
+        is_coloured: bool,
+        build_line: Callable[[Any], Line] = list,
+    ) -> None:
+        """Args: width: that of the terminal, None without one. build_line: the cells of an item of `add_prebuilt`."""
         self._columns = columns
+        self._build_line = build_line
         self._width = width
         self._is_coloured = is_coloured
         self._buffered: list[Line] = []
@@ -64,6 +72,26 @@ class TableLayout:
                 yield from self.flush()
         else:
             yield self._format_line(line)
+
+    def add_prebuilt(self, lines: Sequence[Any]) -> Iterator[str]:
+        """Add many lines; yields those that can be printed now.
+
+        Args: lines: tuples that begin with the texts of the cells, for which `build_line` returns the cells.
+        """
+        begin = 0
+        while self._widths is None and begin < len(lines):
+            yield from self.add(self._build_line(lines[begin]))
+            begin += 1
+        if self._width is not None or self._is_coloured or self._widths is None:
+            for line in lines[begin:]:
+                yield self._format_line(self._build_line(line))
+            return
+        count = len(self._columns)
+        parts = zip(self._columns, self._widths, strict=True)
+        template = _GAP.join(f"%{'' if column.is_right else '-'}{width}s" for column, width in parts)
+        for line in lines[begin:]:
+            text = template % line[:count]
+            yield text.rstrip() if text.isascii() else self._format_line(self._build_line(line))
 
     def flush(self, *, is_early: bool = False) -> Iterator[str]:
         """Fix the widths and yield the buffered lines after the header; nothing if there is no line.

@@ -83,7 +83,7 @@ def _quote(texts: list[str | None]) -> list[str]:
 def _column_texts(source: LineSource, name: str, kind: ColumnKind) -> pa.Array:
     """The JSON texts of a column."""
     if kind is ColumnKind.TIME:
-        return _time_texts(source.times(name))
+        return time_texts(source.times(name))
     values = source.array(name)
     if kind is ColumnKind.STRING:
         return _short_texts(values)
@@ -104,7 +104,7 @@ def _escape(text: str | None) -> str:
     return "null" if text is None else f'"{escape_text(text)}"'
 
 
-def _time_texts(times: Ints) -> pa.Array:
+def time_texts(times: Ints) -> pa.Array:
     """The texts of times, as `format_timestamp` has them."""
     is_known = times != NO_TIME
     seconds, fraction = np.divmod(np.where(is_known, times, 0), 1_000_000_000)

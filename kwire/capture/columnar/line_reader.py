@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.options import Options
+    from kwire.capture.rows.reorder_buffer import TableLine
 
 # Limits of the exchanges whose lines are made at once: their count, the size of their frames in bytes, and the count of
 # those between them that are built one by one.
@@ -114,6 +115,16 @@ class LineReader(FilteredReader):
         """The lines of valid exchanges."""
         chosen, rows = exchanges.select(selected), np.searchsorted(filtered.plain, selected)
         sessions = [sessions_by_row.get(row) for row in selected.tolist()]
+        lines = self._format_lines(chosen, rows, filtered, sessions)
+        frame = chosen.request.frame
+        assert filtered.decoded is not None
+        error = self._build_column("error_code", chosen, filtered.decoded, rows)
+        return PrebuiltLines(chosen.completed_by, frame.ts, frame.offset, lines, error.fill_null(0).to_numpy() != 0)
+
+    def _format_lines(
+        self, chosen: ExchangeColumns, rows: Ints, filtered: DecodedPart, sessions: list[FetchSession | None]
+    ) -> Sequence[str | TableLine]:
+        """The lines of these exchanges. Args: rows: their rows in what was decoded."""
         types = {field.name: field.type for field in arrow_schema("messages")}
 
         def array(name: str) -> pa.Array:
@@ -128,11 +139,8 @@ class LineReader(FilteredReader):
             """The texts of a column of bodies."""
             return json_columns.json_texts(name, filtered.span, chosen, self._options, is_escaped=True)
 
-        source = LineSource(len(selected), self._file, lambda name: frame_times(name, chosen), bodies, array)
-        lines = format_lines(source, self._line_names)
-        frame = chosen.request.frame
-        has_error = array("error_code").fill_null(0).to_numpy() != 0
-        return PrebuiltLines(chosen.completed_by, frame.ts, frame.offset, lines, has_error)
+        source = LineSource(len(chosen), self._file, lambda name: frame_times(name, chosen), bodies, array)
+        return format_lines(source, self._line_names)
 
 
 def _split_rows(rows: Ints, exchanges: ExchangeColumns, is_line: Bools) -> Iterator[Ints]:

@@ -64,6 +64,35 @@ def message_topics(message: msgspec.Struct) -> Iterator[MessageTopic]:
             yield from message_topics(item)
 
 
+def topic_numbers(message: msgspec.Struct) -> Iterator[tuple[str | None, bytes | None, list[int]]]:
+    """The name, the id and the partition numbers of every topic of `message_topics`, in a fraction of its time."""
+    shape = field_shape(type(message))
+    for field in shape.names:
+        for name in getattr(message, field) or ():
+            yield name, None, []
+    for field in shape.topic_children:
+        for item in _as_list(getattr(message, field)):
+            item_shape = field_shape(type(item))
+            if item_shape.is_topic:
+                yield _topic_numbers(item, item_shape)
+            if item_shape.names or item_shape.topic_children:
+                yield from topic_numbers(item)
+
+
+def _topic_numbers(item: msgspec.Struct, shape: FieldShape) -> tuple[str | None, bytes | None, list[int]]:
+    numbers: list[int] = []
+    for field in shape.numbers:
+        numbers += getattr(item, field) or ()
+    for field in shape.children:
+        children = _as_list(getattr(item, field))
+        if children:
+            number_field = field_shape(type(children[0])).number
+            if number_field is not None:
+                numbers += [getattr(child, number_field) for child in children]
+    name = getattr(item, shape.name) if shape.name else None
+    return name, getattr(item, "topic_id", None), numbers
+
+
 def first_error_code(message: msgspec.Struct) -> int:
     """The message's own error code; if it is 0 or absent, the first nonzero one of a nested struct, else 0."""
     shape = field_shape(type(message))

@@ -29,6 +29,7 @@ class TopicNames:
         self.has_late_names = False
         """Whether a topic was named after its name was requested: a second reading would have more names."""
         self._unnamed_ids: set[str] = set()
+        self._labels: dict[bytes, str] = {}
 
     def learn(self, message: msgspec.Struct) -> list[MessageTopic]:
         """Store the names of topics of which the message contains name and id; returns all its topics."""
@@ -43,6 +44,7 @@ class TopicNames:
 
     def _store_name(self, topic_id: str, name: str) -> None:
         self._names[topic_id] = name
+        self._labels.clear()
         self.version += 1
         self.has_late_names = self.has_late_names or topic_id in self._unnamed_ids
 
@@ -57,3 +59,17 @@ class TopicNames:
         if name is None and topic_id is not None and len(self._unnamed_ids) < _UNNAMED_IDS_MAX:
             self._unnamed_ids.add(topic_id)
         return name, topic_id
+
+    def label(self, name: str | None, topic_id: bytes | None) -> str:
+        """The name of a topic that has this name or id, the id as text if its name is unknown; `?` without either."""
+        if name:
+            return name
+        if topic_id is None or topic_id == uuids.ZERO:
+            return "?"
+        label = self._labels.get(topic_id)
+        if label is None:
+            known, text = self.name_and_id(MessageTopic(None, topic_id, [], 0))
+            label = known or text or "?"
+            if len(self._labels) < _UNNAMED_IDS_MAX:
+                self._labels[topic_id] = label
+        return label

@@ -36,16 +36,39 @@ class PrebuiltRow(NamedTuple):
     row: Row
 
 
+class TableLine(NamedTuple):
+    """A complete exchange as a line of the default table: texts for the terminal, and what determines their style.
+
+    latency_us: None without a response. max_wait_ms: how long the request allowed the broker to wait.
+    """
+
+    time: str
+    connection: str
+    api: str
+    latency: str
+    result: str
+    summary: str
+    latency_us: int | None
+    max_wait_ms: int
+
+
+class LineFormat(NamedTuple):
+    """What `PrebuiltLines` are made of. json_columns: JSON with these columns of `messages`; None: `TableLine`."""
+
+    json_columns: Sequence[str] | None
+
+
 class PrebuiltLines(NamedTuple):
     """The lines of complete exchanges, in the order of completion: the packets that completed them, and their times.
 
-    offsets: the stream offsets of the requests. has_error: whether each has an error code.
+    offsets: the stream offsets of the requests. lines: JSON or cells, as `LineFormat` says. has_error: whether each
+    has an error code.
     """
 
     completed_by: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
-    lines: list[str]
+    lines: Sequence[str | TableLine]
     has_error: npt.NDArray[np.bool_]
 
     def part(self, begin: int, end: int) -> PrebuiltLines:

@@ -11,13 +11,12 @@ from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import Row
 from kwire.capture.rows.columns import Column as Source
 from kwire.capture.rows.columns import ColumnKind, level_columns
-from kwire.capture.rows.exchange_summary import summarize_exchange
+from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_exchange
 from kwire.capture.rows.json_lines import format_timestamp
 from kwire.capture.rows.message_rows import OK, UNDECODABLE
+from kwire.capture.rows.reorder_buffer import TableLine
 from kwire.cli.table import Cell, Column
 from kwire.escape import escape
-
-CELL_MAX = 400
 
 # Columns that tables omit: equal in all rows, or numbers whose name has a column too.
 _HIDDEN_COLUMNS = frozenset(
@@ -97,11 +96,16 @@ def latency_text(row: Row) -> str:
 def latency_cell(row: Row, outcome: Outcome, slow_us: int) -> Cell:
     """The latency; it is slow if it exceeds the requested maximum wait time by more than `slow_us`."""
     text, latency_us = latency_text(row), row["latency_us"]
-    if not isinstance(latency_us, int) or row["api_name"] in _WAIT_FOR_OTHERS:
-        return Cell(text)
     request = outcome.request if isinstance(outcome, Exchange) else None
-    allowed_ms = getattr(request.body, "max_wait_ms", 0) if request is not None else 0
-    excess_us = latency_us - max(allowed_ms, 0) * 1000
+    max_wait_ms = getattr(request.body, "max_wait_ms", 0) if request is not None else 0
+    measured_us = latency_us if isinstance(latency_us, int) else None
+    return _latency_cell(text, measured_us, str(row["api_name"]), max_wait_ms, slow_us)
+
+
+def _latency_cell(text: str, latency_us: int | None, name: str, max_wait_ms: int, slow_us: int) -> Cell:
+    if latency_us is None or name in _WAIT_FOR_OTHERS:
+        return Cell(text)
+    excess_us = latency_us - max(max_wait_ms, 0) * 1000
     style = "" if excess_us < slow_us else ("slow" if excess_us < 10 * slow_us else "bad")
     short = f"{latency_us / 1000:.1f}ms" if latency_us < 10_000_000 else f"{latency_us / 1e6:.0f}s"
     return Cell(text, style, short)
@@ -133,6 +137,19 @@ def summary_cell(outcome: Outcome, row: Row, names: TopicNames) -> Cell:
     assert isinstance(issues, list)
     summary = "  ".join(filter(None, [text, *(f"! {issue_text(issue)}" for issue in issues)]))
     return Cell(summary, "warn" if issues else "")
+
+
+def line_cells(line: TableLine, slow_us: int) -> list[Cell]:
+    """The cells of an exchange without issues, as the other functions build them."""
+    name = line.api.rpartition(" v")[0]
+    return [
+        Cell(line.time, "dim", line.time[:12]),
+        _connection_cell(line.connection),
+        Cell(line.api, "name", name),
+        _latency_cell(line.latency, line.latency_us, name, line.max_wait_ms, slow_us),
+        Cell(line.result, "dim" if line.result == OK else "bad"),
+        Cell(line.summary),
+    ]
 
 
 def issue_text(issue: dict[str, object]) -> str:

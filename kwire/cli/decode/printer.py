@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TextIO
+from itertools import groupby
+from typing import TextIO, cast
 
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, PrebuiltRow, ReorderBuffer
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, PrebuiltRow, ReorderBuffer, TableLine
 from kwire.cli.decode.views import Block, LineLayout
-from kwire.cli.table import Cell
 
 # The longest time that rows are buffered for their order when output goes to a terminal.
 _HELD_SECONDS = 0.5
+
+_Prebuilt = str | TableLine
+_Item = Block | _Prebuilt
 
 
 class Printer:
@@ -37,7 +40,7 @@ class Printer:
         self._is_live = is_live
         self._is_watched = is_watched
         self._before_row = before_row
-        self._held = ReorderBuffer[Block](counts_all=True)
+        self._held = ReorderBuffer[_Item](counts_all=True)
         self._shown_at = time.monotonic()
 
     def idle(self) -> None:
@@ -62,8 +65,8 @@ class Printer:
     def push_lines(self, lines: PrebuiltLines) -> None:
         """Add rows that are lines already, of a view with one line for each row; prints all but the last in order."""
         if len(lines.lines) < ORDER_WINDOW:
-            for ts, offset, text in zip(lines.times.tolist(), lines.offsets.tolist(), lines.lines, strict=True):
-                self.push(PrebuiltRow(ts, offset, {}), [((Cell(text),),)])
+            for ts, offset, line in zip(lines.times.tolist(), lines.offsets.tolist(), lines.lines, strict=True):
+                self._hold(ts, offset, line)
             return
         import numpy as np
 
@@ -71,26 +74,36 @@ class Printer:
         keys = np.array([key for key, _ in held], dtype=np.int64).reshape(-1, 2)
         times = np.concatenate([keys[:, 0], lines.times])
         offsets = np.concatenate([keys[:, 1], lines.offsets])
-        items: list[str | Sequence[Block]] = [*(blocks for _, blocks in held), *lines.lines]
+        items: list[_Prebuilt | Sequence[_Item]] = [*(blocks for _, blocks in held), *lines.lines]
         order = np.lexsort((offsets, times)).tolist()
         due = len(order) - ORDER_WINDOW
+        limit = due if self._left is None else min(due, self._left)
         texts: list[str] = []
-        for item in map(items.__getitem__, order[:due]):
-            if isinstance(item, str):
-                texts.append(item)
+        for are_lines, group in groupby(map(items.__getitem__, order[:limit]), _is_prebuilt):
+            if are_lines:
+                texts += self._layout.add_prebuilt(cast("list[_Prebuilt]", list(group)))
             else:
-                texts += self._layout_texts(item)
-        texts = texts if self._left is None else texts[: self._left]
+                for blocks in group:
+                    texts += self._layout_texts(cast("Sequence[_Item]", blocks))
+        self._left = None if self._left is None else self._left - limit
         if texts:
-            self._left = None if self._left is None else self._left - len(texts)
             self._write(["\n".join(texts)])
         for row in order[due:]:
-            item = items[row]
-            blocks = [((Cell(item),),)] if isinstance(item, str) else item
-            self.push(PrebuiltRow(int(times[row]), int(offsets[row]), {}), blocks)
+            self._hold(int(times[row]), int(offsets[row]), items[row])
 
-    def _layout_texts(self, blocks: Sequence[Block]) -> Iterator[str]:
-        return (text for block in blocks for line in block for text in self._layout.add(line))
+    def _hold(self, ts: int, offset: int, item: _Prebuilt | Sequence[_Item]) -> None:
+        """Add a row that is a line already, or the blocks of an outcome."""
+        blocks = [cast("_Prebuilt", item)] if _is_prebuilt(item) else cast("Sequence[_Item]", item)
+        self._print(self._held.push(PrebuiltRow(ts, offset, {}), blocks, _count_characters(blocks)))
+        self._flush_if_due()
+
+    def _layout_texts(self, blocks: Sequence[_Item]) -> Iterator[str]:
+        for block in blocks:
+            if _is_prebuilt(block):
+                yield from self._layout.add_prebuilt([cast("_Prebuilt", block)])
+            else:
+                for line in cast("Block", block):
+                    yield from self._layout.add(line)
 
     def skip_outcomes(self, count: int) -> None:
         """Skip `count` outcomes that are not shown; prints rows that waited for them."""
@@ -121,14 +134,13 @@ class Printer:
         self._out.flush()
         self._shown_at = time.monotonic()
 
-    def _print(self, blocks: Sequence[Block]) -> None:
+    def _print(self, blocks: Sequence[_Item]) -> None:
         for block in blocks:
             if self._left == 0:
                 return
             if self._left is not None:
                 self._left -= 1
-            for line in block:
-                self._write(self._layout.add(line))
+            self._write(self._layout_texts((block,)))
 
     def _write(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -139,6 +151,19 @@ class Printer:
             self._out.write(text + "\n")
 
 
-def _count_characters(blocks: Sequence[Block]) -> int:
+def _is_prebuilt(item: object) -> bool:
+    """Whether an item is a line, not the blocks of an outcome."""
+    return isinstance(item, str | TableLine)
+
+
+def _count_characters(blocks: Sequence[_Item]) -> int:
     """The number of characters of the rows, including bodies and payloads."""
-    return sum(len(cell.text) for block in blocks for line in block for cell in line)
+    return sum(map(_item_size, blocks))
+
+
+def _item_size(item: _Item) -> int:
+    if isinstance(item, str):
+        return len(item)
+    if isinstance(item, TableLine):
+        return len(item.summary)
+    return sum(len(cell.text) for line in item for cell in line)

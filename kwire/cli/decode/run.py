@@ -152,7 +152,7 @@ class DecodeRun:
             path=opened.rereadable_path,
             conditions=partial(row_filter.conditions, level),
             columns=columns,
-            json_lines=lambda: self._view.json_lines if row_filter.is_decided_by_columns else None,
+            line_format=lambda: self._view.line_format if row_filter.is_decided_by_columns else None,
             on_progress=opened.show_progress,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from kwire.capture.kafka.exchange import Outcome
@@ -11,8 +12,10 @@ from kwire.capture.model import Row
 from kwire.capture.options import Options
 from kwire.capture.reader import make_row_builder
 from kwire.capture.rows.columns import level_columns
+from kwire.capture.rows.exchange_summary import CELL_MAX
 from kwire.capture.rows.json_lines import format_json_line
 from kwire.capture.rows.message_rows import MessageRowBuilder
+from kwire.capture.rows.reorder_buffer import LineFormat, TableLine
 from kwire.cli.decode import cells
 from kwire.cli.decode.message_rows import BODY_COLUMNS, MessageRows
 from kwire.cli.decode.row_filter import RowFilter
@@ -31,6 +34,9 @@ class LineLayout(Protocol):
 
     def add(self, line: Line) -> Iterator[str]:
         """Add a line; yields the texts that can be printed now."""
+
+    def add_prebuilt(self, lines: Sequence[str | TableLine]) -> Iterator[str]:
+        """Add lines of `View.line_format`; yields the texts that can be printed now."""
 
     def flush(self, *, is_early: bool = False) -> Iterator[str]:
         """The texts of buffered lines; `is_early`: more lines will follow."""
@@ -51,8 +57,8 @@ class View(Protocol):
         """The view of message rows; None if whole exchanges are needed."""
 
     @property
-    def json_lines(self) -> Sequence[str] | None:
-        """The columns of messages that are shown as JSON lines; None for other views."""
+    def line_format(self) -> LineFormat | None:
+        """The format of complete exchanges that are read as lines; None for views without one."""
 
     def make_builder(self, file: str, options: Options, row_filter: RowFilter) -> BlockMaker:
         """A function that converts an outcome of a file to the lines of its rows."""
@@ -71,6 +77,10 @@ class PlainLayout:
     def add(self, line: Line) -> Iterator[str]:
         """The cells of the line, joined."""
         yield "".join(paint(cell.text, cell.style) if self._is_coloured else cell.text for cell in line)
+
+    def add_prebuilt(self, lines: Sequence[str | TableLine]) -> Iterator[str]:
+        """The lines, which are texts already."""
+        return iter(map(str, lines))
 
     def flush(self, *, is_early: bool = False) -> Iterator[str]:
         """Nothing is buffered."""
@@ -131,13 +141,11 @@ class JsonLinesView:
         return make
 
     @property
-    def json_lines(self) -> Sequence[str] | None:
-        """The named columns, or all."""
-        return (
-            (self._names or [column.name for column in level_columns("messages")])
-            if self._level == "messages"
-            else None
-        )
+    def line_format(self) -> LineFormat | None:
+        """JSON with the named columns, or all."""
+        if self._level != "messages":
+            return None
+        return LineFormat(self._names or [column.name for column in level_columns("messages")])
 
     @property
     def row_view(self) -> RowView | None:
@@ -156,7 +164,7 @@ class MessageTable:
     """One line for each message: time, connection, API, latency, result, and a summary."""
 
     row_view: RowView | None = None
-    json_lines: Sequence[str] | None = None
+    line_format: LineFormat | None = LineFormat(None)
 
     _HEADS = (
         Column("TIME", short=2),
@@ -187,19 +195,20 @@ class MessageTable:
                 cells.result_cell(row),
                 cells.summary_cell(outcome, row, messages.names),
             )
-            return [([cell._replace(text=escape(cell.text, limit=cells.CELL_MAX)) for cell in line],)]
+            return [([cell._replace(text=escape(cell.text, limit=CELL_MAX)) for cell in line],)]
 
         return make
 
     def layout(self, screen: Screen) -> LineLayout:
         """Aligned columns under a header."""
-        return TableLayout(self._HEADS, width=screen.width, is_coloured=screen.is_coloured)
+        build = partial(cells.line_cells, slow_us=self._slow_us)
+        return TableLayout(self._HEADS, build_line=build, width=screen.width, is_coloured=screen.is_coloured)
 
 
 class LevelTable:
     """The rows of any level, one line each, with selected columns."""
 
-    json_lines: Sequence[str] | None = None
+    line_format: LineFormat | None = None
 
     def __init__(self, level: str, names: Sequence[str] = ()) -> None:
         """`names`: the columns to show; by default those of general interest."""
@@ -225,7 +234,7 @@ class TreeView:
     """Frames as trees with the byte range of each field."""
 
     row_view: RowView | None = None
-    json_lines: Sequence[str] | None = None
+    line_format: LineFormat | None = None
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -252,7 +261,7 @@ class PacketComments:
     """Comments on the packets of an exchange: one line for its request, one for its response."""
 
     row_view: RowView | None = None
-    json_lines: Sequence[str] | None = None
+    line_format: LineFormat | None = None
 
     def make_builder(self, file: str, options: Options, row_filter: RowFilter) -> BlockMaker:
         """Build the comments of the packets."""
@@ -268,7 +277,7 @@ class PacketComments:
             request_parts = [name, correlation, f"client {row['client_id']}" if row["client_id"] else ""]
             response_parts = [f"{name} response", cells.latency_text(row), cells.result_text(row)]
             lines = (", ".join(filter(None, parts)) for parts in (request_parts, response_parts))
-            return [[(Cell(escape(line, limit=cells.CELL_MAX)),) for line in lines]]
+            return [[(Cell(escape(line, limit=CELL_MAX)),) for line in lines]]
 
         return make
 

@@ -74,3 +74,22 @@ def test_columns_have_their_usual_width_if_more_lines_follow() -> None:
 
 def test_no_lines_have_no_header() -> None:
     assert lines([], width=80) == []
+
+
+@pytest.mark.parametrize("is_coloured", [False, True])
+@pytest.mark.parametrize("width", [None, 40, 200])
+def test_prebuilt_lines_are_formatted_as_others(width: int | None, *, is_coloured: bool) -> None:
+    rows = [
+        (f"name {number}" + "é" * (number % 7 == 3), "08:59", str(number), "x" * (number % 90))
+        for number in range(1200)
+    ]
+    one, many = (
+        TableLayout(COLUMNS, width=width, is_coloured=is_coloured, build_line=lambda row: [Cell(text) for text in row])
+        for _ in range(2)
+    )
+    expected = [text for row in rows for text in one.add([Cell(text) for text in row])]
+    parts = [rows[:3], rows[3:700], rows[700:]]
+    made = [text for part in parts for text in many.add_prebuilt(part)]
+
+    assert len(made) == len(rows) + 1
+    assert made == expected

@@ -21,3 +21,12 @@ def test_a_name_after_its_first_request_is_late() -> None:
     assert not late.has_late_names
     late.learn(naming_response)
     assert (early.has_late_names, late.has_late_names) == (False, True)
+
+
+def test_a_label_is_the_name_as_soon_as_it_is_known() -> None:
+    names = TopicNames({})
+    before = names.label(None, ID)
+    names.learn(MetadataResponse(topics=[MetadataResponseTopic(name="mine", topic_id=ID)]))
+
+    assert (before, names.label(None, ID)) == (to_text(ID), "mine")
+    assert (names.label("given", ID), names.label(None, None), names.label("", bytes(16))) == ("given", "?", "?")

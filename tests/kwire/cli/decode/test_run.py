@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 MADE = build_test_captures()
 WAYS = {
     "table": [],
+    "table in colours": ["--color", "always", "--slow", "1ms"],
     "filtered": ["-Y", "api=ShareFetch and error=0"],
     "few columns of what is odd": ["--columns", "req_ts,api,status,issues", "-Y", "status!=ok or latency>1ms"],
     "json of what failed": ["--format", "jsonl", "--error"],
