@@ -106,9 +106,13 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a component, or None."""
         components: dict[str, _HasDeadlines] = self.__dict__
-        deadlines = [components[name].next_deadline_ms() for name in _WITH_DEADLINES if name in components]
-        known = [due_ms for due_ms in deadlines if due_ms is not None]
-        return min(known) if known else None
+        earliest_ms: int | None = None
+        for name in _WITH_DEADLINES:
+            if name in components:
+                due_ms = components[name].next_deadline_ms()
+                if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
+                    earliest_ms = due_ms
+        return earliest_ms
 
     def expire(self, *, now_ms: int) -> None:
         """Run what is due in each component."""

@@ -72,15 +72,15 @@ class _PendingCall(Generic[N, T]):
             channel.hold(self._to, self.deliver)
             channel.schedule(channel.request_timeout_ms, self._give_up, now_ms=now_ms, owner=self._sender)
             return
-        answer: T | KafkaError = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
+        answer: T | KafkaError
         if self._delivery.loss is not Loss.REQUEST:
             try:
-                handled = self._handle(now_ms)
+                answer = self._handle(now_ms)
             except NotReady:
                 channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms, owner=None)
                 return
-            if self._delivery.loss is None:
-                answer = handled
+        if self._delivery.loss is not None:
+            answer = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
         if not self._is_answered:
             self._is_answered = True
             channel.schedule(

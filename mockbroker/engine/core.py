@@ -272,14 +272,20 @@ class Core:
     def next_deadline_ms(self) -> int | None:
         """The time of the next deadline that `advance` runs, or None."""
         # Asked after every request: a loop costs less than a generator.
-        deadlines = [self.state.inter_broker.next_deadline_ms(), self._purgatory.next_deadline_ms()]
+        earliest_ms = self.state.inter_broker.next_deadline_ms()
+        due_ms = self._purgatory.next_deadline_ms()
+        if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
+            earliest_ms = due_ms
         if self.state.log_store is not None:
-            deadlines.append(self.state.log_store.next_deadline_ms(now_ms=self.now_ms))
+            due_ms = self.state.log_store.next_deadline_ms(now_ms=self.now_ms)
+            if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
+                earliest_ms = due_ms
         for node in self._running.values():
             if not self.paused or node.node_id not in self.paused:
-                deadlines.append(node.next_deadline_ms())
-        known = [due for due in deadlines if due is not None]
-        return min(known) if known else None
+                due_ms = node.next_deadline_ms()
+                if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
+                    earliest_ms = due_ms
+        return earliest_ms
 
     def next_awaited_ms(self) -> int | None:
         """The next deadline that clients wait for, or None: see `Clock.start_auto`."""
@@ -315,13 +321,14 @@ class Core:
             self.state.log_store.expire(now_ms=self.now_ms)
             self._process_ready()
         for node in list(self._running.values()):
-            if node.node_id not in self.paused:
+            if not self.paused or node.node_id not in self.paused:
                 self._expire_node(node)
                 self._process_ready()
-        for delayed in self._purgatory.take_due(now_ms=self.now_ms):
-            if delayed.is_waiting:
-                self.requests.resume(delayed)
-        self._process_ready()
+        if self._purgatory.count:
+            for delayed in self._purgatory.take_due(now_ms=self.now_ms):
+                if delayed.is_waiting:
+                    self.requests.resume(delayed)
+            self._process_ready()
 
     def _expire_node(self, node: Node) -> None:
         channel = self.state.inter_broker

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+#: The queue of deadlines is never swept below this number of entries.
+_MIN_SWEEP_SIZE = 1024
+
 
 class DelayedRequest(Generic[R]):
     """One parked request and the `Park` that its handler returned."""
@@ -32,6 +35,7 @@ class Purgatory(Generic[R]):
         self._deadlines: list[tuple[int, int, int, DelayedRequest[R]]] = []
         self._entry_count = 0
         self._last_number = 0
+        self._sweep_size = _MIN_SWEEP_SIZE
         self.count = 0
 
     def add(self, request: R, park: Park, *, number: int | None = None) -> DelayedRequest[R]:
@@ -44,9 +48,17 @@ class Purgatory(Generic[R]):
             self._by_key.setdefault(key, {})[number] = delayed
         # A request that parks again has one heap entry for each time it parked; the entry count keeps them distinct.
         self._entry_count += 1
+        if len(self._deadlines) >= self._sweep_size:
+            self._sweep_deadlines()
         heapq.heappush(self._deadlines, (park.deadline_ms, number, self._entry_count, delayed))
         self.count += 1
         return delayed
+
+    def _sweep_deadlines(self) -> None:
+        """Drop the entries of requests that wait no longer: most are answered long before their deadline."""
+        self._deadlines = [entry for entry in self._deadlines if entry[3].is_waiting]
+        heapq.heapify(self._deadlines)
+        self._sweep_size = max(_MIN_SWEEP_SIZE, 2 * len(self._deadlines))
 
     def remove(self, delayed: DelayedRequest[R]) -> None:
         """Remove a request: it is about to be resumed, or its connection is closed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -59,7 +59,7 @@ TRIES_MAX = 5
 _BACKOFF_MS, _BACKOFF_MAX_MS, _JITTER = 1_000, 30_000, 0.2
 
 
-class OperationKind(Enum):
+class OperationKind(IntEnum):
     """The kinds of operations; each is a request of its own, one of which at a time is in flight to a node."""
 
     INITIALIZE = auto()
@@ -329,6 +329,8 @@ class Persister:
 
     def _send_batches(self, now_ms: int) -> None:
         """Send the waiting operations of each node and kind that has no request in flight: one request per group."""
+        if not self._batches:
+            return
         idle_targets = [target for target in self._batches if target not in self._in_flight]
         for target in idle_targets:
             self._in_flight.add(target)

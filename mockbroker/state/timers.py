@@ -62,6 +62,8 @@ class Timers:
 
     def expire(self, *, now_ms: int) -> int:
         """Run due actions, and return their number."""
+        if not self._heap or self._heap[0][0] > now_ms:
+            return 0
         count = 0
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             key = heapq.heappop(self._heap)[2]

@@ -133,7 +133,7 @@ def _expect(code: int) -> None:
 @contextmanager
 def run_sender(checkout: Path | None) -> Iterator[RequestSender]:
     """A client of a new broker process; of the code in another checkout, if one is given."""
-    command = [sys.executable, "-m", "mockbroker.cli", "--port", "0", "--log-level", "error"]
+    command = [sys.executable, "-m", "mockbroker", "--port", "0", "--log-level", "error"]
     command += [word for name in (_TOPIC, _EMPTY) for word in ("--topic", f"{name}:1")]
     environment = dict(os.environ) if checkout is None else {**os.environ, "PYTHONPATH": str(checkout)}
     with ExitStack() as stack:

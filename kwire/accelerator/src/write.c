@@ -109,9 +109,9 @@ static int write_length(Output *out, Py_ssize_t length, int flexible, int is_int
     return 0;
 }
 
-/* The number of an int; -1 when it is none, or has more than 64 bits. */
+/* The number of an int, or of a member of an IntEnum; -1 when it is none, or has more than 64 bits. */
 static inline int number_of(PyObject *value, long long *number) {
-    if (!PyLong_CheckExact(value)) {
+    if (!PyLong_Check(value) || PyBool_Check(value)) {
         return -1;
     }
 #if PY_VERSION_HEX < 0x030C0000

@@ -190,6 +190,9 @@ class ShareStateLog:
 
     def expire(self, *, now_ms: int) -> None:
         """Snapshot cold state and delete redundant records when due; neither runs while share groups are disabled."""
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or due_ms > now_ms:
+            return
         is_on = self._cluster.features.get("share.version", 0) > 0
         if self._snapshots_due_ms is not None and now_ms >= self._snapshots_due_ms:
             self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")

@@ -6,6 +6,8 @@ before the value.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kwire.codec import decode, encode
 from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from kwire.records.coordinator.share_snapshot import StateBatch as SnapshotBatch
@@ -47,7 +49,7 @@ def _encode_record(fact: StateRecord) -> tuple[bytes, bytes | None]:
             fact.delivery_complete_count,
             [UpdateBatch(*batch) for batch in fact.batches],
         )
-        return prefix_type(_UPDATE, encode(ShareUpdateKey(*fact.key), 0)), prefix_type(0, encode(value, 0))
+        return _encode_update_key(fact.key), prefix_type(0, encode(value, 0))
     key = prefix_type(_SNAPSHOT, encode(ShareSnapshotKey(*fact.key), 0))
     stored = fact.value
     if stored is None:
@@ -63,6 +65,11 @@ def _encode_record(fact: StateRecord) -> tuple[bytes, bytes | None]:
         [SnapshotBatch(*batch) for batch in stored.batches],
     )
     return key, prefix_type(0, encode(snapshot, 0))
+
+
+@lru_cache(maxsize=256)  # A leader writes the same key again and again.
+def _encode_update_key(key: ShareKey) -> bytes:
+    return prefix_type(_UPDATE, encode(ShareUpdateKey(*key), 0))
 
 
 def prefix_type(number: int, body: bytes) -> bytes:

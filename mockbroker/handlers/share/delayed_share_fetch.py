@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 #: How long a response waits for writes before a repeated check: longer than the persister retries.
 _WRITE_TIMEOUT_MS = 300_000
-_ACQUIRE_MODES = frozenset(AcquireMode)
+_ACQUIRE_MODES = {int(mode): mode for mode in AcquireMode}
+_ISOLATIONS = {isolation.value: isolation for isolation in Isolation}
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class DelayedShareFetch:
         request = self.request
         # The group's present level: a change does not affect a waiting fetch.
         level = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]
-        self.isolation = Isolation(str(level).lower())
+        self.isolation = _ISOLATIONS[str(level).lower()]
         readable = []
         for key, entry in self.session.partitions.items():
             if entry.topic_name is None:
@@ -223,7 +224,7 @@ class DelayedShareFetch:
     def _acquire_from_partition(
         self, ctx: Context, partition: SharePartition, read: PartitionRead, max_records: int
     ) -> list[AcquiredRun]:
-        member_id, mode = self.acknowledgements.member_id, AcquireMode(self.request.share_acquire_mode)
+        member_id, mode = self.acknowledgements.member_id, _ACQUIRE_MODES[self.request.share_acquire_mode]
         if self.isolation is Isolation.READ_COMMITTED and ctx.cluster.rules.acquisition.marker_reader is not None:
             return acquire_committed_records(
                 partition,

@@ -129,6 +129,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=1024)
 def partition_for_key(key: str, partition_count: int) -> int:
     """The partition of a coordinator's key; the hash Integer.MIN_VALUE, which has no absolute value, counts as 0."""
     value = java_hash(key)

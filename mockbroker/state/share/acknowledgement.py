@@ -47,6 +47,8 @@ class BrokenRequestError(KafkaError):
         self.why = message
 
 
+#: By number, which `check_structure` has checked.
+_TYPES = tuple(AcknowledgeType)
 _EVENTS = {
     AcknowledgeType.GAP: (RecordEvent.GAP, HistoryEvent.GAP),
     AcknowledgeType.ACCEPT: (RecordEvent.ACCEPT, HistoryEvent.ACCEPTED),
@@ -118,7 +120,7 @@ def _acknowledge_batch(
                 window.split_batch(batch)
         for first, last, state in batch.entries(max(ack_first, window.start_offset), ack_last):
             error = _check_holder(state, member_id, f"offset {first}")
-            kind = AcknowledgeType(types[first - ack_first if len(types) > 1 else 0])
+            kind = _TYPES[types[first - ack_first if len(types) > 1 else 0]]
             if error is None and kind is AcknowledgeType.RENEW:
                 error = _renew(partition, first, last, state, now_ms)
             elif error is None:

@@ -65,9 +65,9 @@ class AcquisitionLocks:
 
     def pop_expired(self, *, now_ms: int) -> AcquisitionLock | None:
         """The next lock whose deadline is reached, marked as expired; None when there is none."""
-        deadline_ms = self.next_deadline_ms()
-        if deadline_ms is None or deadline_ms > now_ms:
-            return None
-        lock = heapq.heappop(self._heap)[2]
-        lock.expired = True
-        return lock
+        while self._heap and self._heap[0][0] <= now_ms:
+            lock = heapq.heappop(self._heap)[2]
+            if not lock.cancelled:
+                lock.expired = True
+                return lock
+        return None

@@ -6,7 +6,7 @@ The names are those of Kafka's `SharePartition`, `InFlightBatch` and `InFlightSt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, IntEnum, auto
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from kwire.error_codes import ErrorCode
@@ -37,7 +37,7 @@ class RecordState(IntEnum):
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
-class RecordEvent(Enum):
+class RecordEvent(IntEnum):
     """What can happen to a record."""
 
     ACQUIRE = auto()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from mockbroker.state.share.in_flight_batch import RecordState
 
@@ -40,8 +41,7 @@ class HistoryEvent(Enum):
     DEAD_LETTER_FAILED = "dead letter failed"
 
 
-@dataclass(slots=True, eq=False)
-class HistoryEntry:
+class HistoryEntry(msgspec.Struct, eq=False):
     """One run of offsets and its event. `member_id`: the member that held the run or caused the event, or none."""
 
     key: Hashable

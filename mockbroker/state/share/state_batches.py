@@ -87,8 +87,11 @@ def _cut_batches(batches: list[StateBatch], start_offset: int) -> list[StateBatc
     """The batches from the start offset on; -1: all."""
     if start_offset == -1:
         return batches
-    remaining = (batch for batch in batches if batch.last >= start_offset)
-    return [batch._replace(first=max(batch.first, start_offset)) for batch in remaining]
+    return [
+        batch if batch.first >= start_offset else batch._replace(first=start_offset)
+        for batch in batches
+        if batch.last >= start_offset
+    ]
 
 
 def _pop_batch(waiting: list[tuple[int, int, int, int]]) -> StateBatch:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kwire import uuids
 from kwire.error_codes import ErrorCode
@@ -34,11 +37,15 @@ class ShareKey(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        return f"{self.group_id}:{uuids.to_text(self.topic_id)}:{self.partition}"
+        return _key_text(self)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredState:
+@lru_cache(maxsize=1024)  # Each write asks for the coordinator of its key several times.
+def _key_text(key: ShareKey) -> str:
+    return f"{key.group_id}:{uuids.to_text(key.topic_id)}:{key.partition}"
+
+
+class StoredState(msgspec.Struct, frozen=True):
     """The stored state of a share partition; also the content of a snapshot."""
 
     snapshot_epoch: int
@@ -51,16 +58,14 @@ class StoredState:
     written_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
+class StateSnapshot(msgspec.Struct, frozen=True):
     """The whole state of a share partition; None means that it is deleted."""
 
     key: ShareKey
     value: StoredState | None
 
 
-@dataclass(frozen=True, slots=True)
-class StateUpdate:
+class StateUpdate(msgspec.Struct, frozen=True):
     """A change since the last snapshot. A start offset of -1 leaves the start unchanged."""
 
     key: ShareKey
@@ -309,12 +314,16 @@ class ShareCoordinator:
         if stored is None:  # Only a log without the snapshot starts with an update.
             stored = StoredState(update.snapshot_epoch, 0, update.leader_epoch, update.start_offset, -1, (), 0, 0)
         start, merged = self._merge_change(stored, update)
-        return replace(
-            stored,
-            leader_epoch=stored.leader_epoch if update.leader_epoch == NO_EPOCH else update.leader_epoch,
-            start_offset=start,
-            delivery_complete_count=update.delivery_complete_count,
-            batches=merged,
+        leader_epoch = stored.leader_epoch if update.leader_epoch == NO_EPOCH else update.leader_epoch
+        return StoredState(
+            stored.snapshot_epoch,
+            stored.state_epoch,
+            leader_epoch,
+            start,
+            update.delivery_complete_count,
+            merged,
+            stored.created_ms,
+            stored.written_ms,
         )
 
     @staticmethod

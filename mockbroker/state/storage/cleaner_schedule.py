@@ -7,7 +7,7 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -16,6 +16,8 @@ from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
 from mockbroker.state.storage.log_config import CleanerRules, TopicConfigs
 from mockbroker.state.storage.partition_log import PartitionLog
+
+_NO_LOGS: tuple[TopicPartitionKey, ...] = ()
 
 
 class _PeriodicCheck(msgspec.Struct):
@@ -39,10 +41,10 @@ class _PeriodicCheck(msgspec.Struct):
         at_ms = self._next_check_at(max(due_ms, now_ms, self.last_ms + 1))
         self.next_ms = at_ms if self.next_ms is None else min(self.next_ms, at_ms)
 
-    def take_due_logs(self, now_ms: int) -> list[TopicPartitionKey]:
+    def take_due_logs(self, now_ms: int) -> Sequence[TopicPartitionKey]:
         """Return the logs that are due, if it is time for a check."""
         if self.next_ms is None or self.next_ms > now_ms:
-            return []
+            return _NO_LOGS
         self.next_ms, self.last_ms = None, now_ms
         due_logs = [key for key, due_ms in self.due_ms_by_log.items() if due_ms <= now_ms]
         next_due_ms = min((due_ms for due_ms in self.due_ms_by_log.values() if due_ms > now_ms), default=None)
@@ -140,8 +142,10 @@ class CleanerSchedule:
         if not rules.compacts:
             self._deletion.set_due(key, deletion_ms, now_ms)
             self._compaction.set_due(key, None, now_ms)
-            if deletion_ms and rules.retention_bytes < 0 and log.segments[0].max_timestamp >= 0:
-                # A check at the time that is set now finds nothing to do, and sets the next one.
+            is_unlimited = rules.retention_ms < 0
+            if rules.retention_bytes < 0 and (is_unlimited or (deletion_ms and log.segments[0].max_timestamp >= 0)):
+                # A check at the time that is set now finds nothing to do, and sets the next one. Without any limit,
+                # only deleted records, which move the log start, make something due.
                 self._postponed[key] = (log.start_offset, len(log.segments))
             return
         self._deletion.set_due(key, None, now_ms)

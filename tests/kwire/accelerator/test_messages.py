@@ -11,9 +11,12 @@ from collections.abc import Callable
 import pytest
 
 from kwire import decode, encode
-from kwire.accelerator import is_accelerated
+from kwire.accelerator import NATIVE, is_accelerated
+from kwire.accelerator.plans import MessageDescriber
 from kwire.codec_table import Codec
+from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
+from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.primitives import FAILURES, FastPathError
 from kwire.registry import EDITIONS, codec_of_name
 from kwire.schema import load_schema, own_message_names
@@ -84,6 +87,15 @@ def test_a_tagged_struct_with_an_empty_tuple_is_not_its_default(topics: object) 
     metadata = codec.structs["ClassicMemberMetadata"](supported_protocols=topics)
 
     assert write_difference(codec, 0, codec.message(classic_member_metadata=metadata)) is None
+
+
+def test_members_of_an_enum_are_written_without_python_code() -> None:
+    codec = codec_of_name("HeartbeatResponse")
+    fields = MessageDescriber(codec.message, codec.structs, codec.tables, codec.flexible_versions, 4)
+    native = NATIVE.MessageCodec(fields, codec.pure_readers[4], pytest.fail)  # type: ignore[union-attr]
+    response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+    assert native.encode(response) == b"".join(codec.pure_writers[4](response))
 
 
 def test_a_message_cut_anywhere_is_refused_by_both() -> None:

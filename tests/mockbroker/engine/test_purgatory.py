@@ -53,3 +53,14 @@ def test_due_requests_are_in_order_of_their_deadlines() -> None:
 
     assert parked.next_deadline_ms() == 10
     assert [waiting.request for waiting in parked.take_due(now_ms=30)] == ["at 10", "at 30"]
+
+
+def test_answered_requests_do_not_fill_the_queue_behind_one_that_waits() -> None:
+    parked: Purgatory[int] = Purgatory()
+    parked.add(-1, _park(10, "long poll"))
+    for number in range(5_000):
+        parked.remove(parked.add(number, _park(300_000, "write")))
+
+    assert len(parked._deadlines) <= 1_024
+    assert parked.next_deadline_ms() == 10
+    assert [delayed.request for delayed in parked.take_due(now_ms=10)] == [-1]
