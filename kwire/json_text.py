@@ -13,11 +13,13 @@ from base64 import b64encode
 from collections.abc import Callable
 from functools import cache, partial
 from struct import Struct, calcsize
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from kwire import uuids
+from kwire.accelerator import NATIVE
+from kwire.accelerator.plans import KIND_NUMBERS, KIND_STRUCT
 from kwire.json_form import float_form
 from kwire.payload import RECORDS_FIELDS, summarize_records
 from kwire.primitives import FAILURES, FastPathError, read_uvarint
@@ -25,7 +27,7 @@ from kwire.records import Codec
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 from kwire.redact import CONFIG_MESSAGES, SECRET_FIELDS
 from kwire.registry import DEFAULT_EDITION, codec_of_name
-from kwire.schema import FieldSpec, load_schema
+from kwire.schema import FieldSpec, MessageSpec, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
 __all__ = ["FAILURES", "JsonWriter", "escape_text", "json_writer"]
@@ -52,6 +54,14 @@ def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWri
     if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_name(name).readers:
         return None
     spec = load_schema(name, DEFAULT_EDITION)
+    if NATIVE is not None:
+        return _native_writer(spec, version, is_escaped=is_escaped)
+    return _compiled_writer(spec, version, is_escaped=is_escaped)
+
+
+def _compiled_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:
+    """A Python function that is compiled from the schema."""
+    name = spec.name
     source = _Source(version, has_summaries=name in RECORDS_FIELDS, is_escaped=is_escaped)
     try:
         source.add_message(spec.fields, is_flexible=spec.is_flexible(version))
@@ -62,6 +72,47 @@ def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWri
     exec(compile(source.text, f"<JSON of {name} v{version}>", "exec"), namespace)  # noqa: S102
     writer: JsonWriter = namespace["write"]
     return writer
+
+
+def _native_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:
+    """The function of the accelerator."""
+    assert NATIVE is not None
+    describe = _FieldDescriber(version, spec.name in RECORDS_FIELDS, r"\"" if is_escaped else '"')
+    description = describe.describe_struct(spec.fields, is_flexible=spec.is_flexible(version))
+    if description is None:
+        return None
+    helpers = _ESCAPED_HELPERS if is_escaped else _PLAIN_HELPERS
+    texts = cast("_StringTexts", helpers["texts"])
+    codecs = tuple(label.encode() for label in _CODEC_LABELS)
+    functions = texts.__getitem__, helpers["float_text"], helpers["records_text"]
+    writer = NATIVE.JsonWriter(description, codecs, *functions, is_escaped)
+    return cast("JsonWriter", writer.write)
+
+
+class _FieldDescriber(NamedTuple):
+    """Describes the fields of a version for the accelerator, as `src/json.c` reads them."""
+
+    version: int
+    has_summaries: bool
+    quote: str
+
+    def describe_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> tuple[object, ...] | None:
+        """Whether it is flexible, and its fields; None if there is one that cannot be written."""
+        rows: list[tuple[object, ...]] = []
+        for field in fields:
+            if self.version not in field.versions or field.is_tagged(self.version):
+                continue
+            if field.element_type == "records" and not self.has_summaries:
+                return None
+            inner = self.describe_struct(field.struct.fields, is_flexible=is_flexible) if field.struct else None
+            if field.struct and inner is None:
+                return None
+            key = f"{',' if rows else ''}{self.quote}{field.json_name}{self.quote}:"
+            kind = KIND_STRUCT if field.struct else KIND_NUMBERS[field.element_type]
+            is_nullable = self.version in field.nullable_versions
+            has_uvarint = field.is_flexible(self.version, is_flexible)
+            rows.append((kind, field.is_array, is_nullable, has_uvarint, key.encode("ascii"), inner))
+        return is_flexible, tuple(rows)
 
 
 def escape_text(text: str) -> str:

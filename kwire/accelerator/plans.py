@@ -25,8 +25,8 @@ _KINDS = (
     "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes",
     "records",
 )  # fmt: skip
-_KIND_STRUCT = len(_KINDS)
-_KIND_NUMBERS = {name: number for number, name in enumerate(_KINDS)}
+KIND_STRUCT = len(_KINDS)
+KIND_NUMBERS = {name: number for number, name in enumerate(_KINDS)}
 
 _DEFAULT_OBJECT, _DEFAULT_LIST, _DEFAULT_STRUCT = range(3)
 
@@ -98,7 +98,7 @@ class MessageDescriber:
     def _describe_field(self, row: FieldRow) -> Description:
         name, type_name, _, nullable_versions, flexible_versions, _, tagged_versions, _, _ = row
         element = type_name.removeprefix("[]")
-        kind = _KIND_NUMBERS.get(element, _KIND_STRUCT)
+        kind = KIND_NUMBERS.get(element, KIND_STRUCT)
         flexible = self._flexible if flexible_versions is None else _contains(flexible_versions, self._version)
         return (
             name,
@@ -107,13 +107,13 @@ class MessageDescriber:
             _contains(nullable_versions, self._version),
             flexible,
             _contains(tagged_versions, self._version),
-            self._describe_struct(element, self._structs[element]) if kind == _KIND_STRUCT else None,
+            self._describe_struct(element, self._structs[element]) if kind == KIND_STRUCT else None,
         )
 
     def _describe_default(self, row: FieldRow) -> Description:
         name, type_name, versions, nullable_versions, _, _, _, ignorable, default = row
         kind, struct = _DEFAULT_OBJECT, None
-        if default == () and type_name.removeprefix("[]") not in _KIND_NUMBERS:
+        if default == () and type_name.removeprefix("[]") not in KIND_NUMBERS:
             kind = _DEFAULT_LIST
             if not type_name.startswith("[]"):
                 kind, struct = _DEFAULT_STRUCT, self._describe_struct(type_name, self._structs[type_name])

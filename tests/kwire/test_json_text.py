@@ -19,6 +19,7 @@ from kwire.payload import RECORDS_FIELDS
 from kwire.records import Codec, Record, write_batch
 from kwire.redact import CONFIG_MESSAGES, SECRET_FIELDS, redacted_json
 from kwire.schema import load_schema
+from tests.kwire.accelerator.mutations import mutated_bytes
 from tests.support.messages.filled_messages import filled_vectors
 from tests.support.messages.golden_vectors import vectors_by_message
 
@@ -147,3 +148,29 @@ def test_damaged_bytes_never_give_the_text_of_another_message(name: str) -> None
                 # One of both refuses; callers check that the bytes are valid.
                 continue
             assert text == expected
+
+
+@pytest.mark.parametrize("name", ["FetchResponse", "ProduceRequest", "MetadataResponse", "ShareFetchRequest"])
+def test_damaged_bytes_have_the_text_of_their_message_or_are_refused(name: str) -> None:
+    chance = random.Random(3)
+    read = registry.codec_of_name(name).readers
+    made = 0
+    vectors = [vector for (other, _), found in VECTORS.items() if other == name for vector in found]
+    for _ in range(600):
+        vector = chance.choice(vectors)
+        raw, write = mutated_bytes(vector.raw, chance), json_writer(name, vector.version)
+        assert write is not None
+        try:
+            message, _ = read[vector.version](raw, 0)
+            expected = msgspec.json.encode(redacted_json(message, vector.version)).decode()
+        except (*FAILURES, WireError):
+            expected = None
+        try:
+            text = write(raw, 0)
+        except FAILURES:
+            continue
+        made += 1
+
+        # Only valid bytes have a defined text.
+        assert expected in {None, text}, raw.hex()
+    assert made > 20

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What kwire/accelerator/__init__.py expects: the same number, which changes with the functions and types. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 /* Work on more bytes than this releases the GIL. */
 #define GIL_RELEASE_BYTES (64 * 1024)
@@ -80,6 +80,26 @@ static inline int read_uvarint(Cursor *cursor, uint32_t *value) {
     return 0;
 }
 
+/* The size of a string, of bytes, or the count of an array: -1 for null, lower when it is invalid. */
+static inline Py_ssize_t read_length(Cursor *cursor, int is_flexible, int is_int16) {
+    Py_ssize_t have = cursor->end - cursor->at;
+    const uint8_t *p = cursor->data + cursor->at;
+    if (is_flexible) {
+        uint32_t plus_one;
+        if (have > 0 && *p < 128) {
+            cursor->at++;
+            return (Py_ssize_t)*p - 1;
+        }
+        return read_uvarint(cursor, &plus_one) ? (Py_ssize_t)plus_one - 1 : -2;
+    }
+    if (is_int16) {
+        cursor->at += 2;
+        return have < 2 ? -2 : (int16_t)load_u16(p);
+    }
+    cursor->at += 4;
+    return have < 4 ? -2 : (int32_t)load_u32(p);
+}
+
 /* Text of valid UTF-8, else NULL with UnicodeDecodeError. (text.c) */
 PyObject *make_text(const uint8_t *data, Py_ssize_t size);
 
@@ -87,6 +107,7 @@ PyObject *make_text(const uint8_t *data, Py_ssize_t size);
 PyObject *make_view(Cursor *cursor, Py_ssize_t start, Py_ssize_t size);
 
 /* Each adds its types and functions to the module; -1 with an exception on failure. */
+int add_json(PyObject *module);
 int add_messages(PyObject *module);
 int add_records(PyObject *module);
 

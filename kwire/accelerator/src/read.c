@@ -4,26 +4,6 @@
 
 static PyObject *read_array(Cursor *cursor, const Field *field);
 
-/* The size of a string, of bytes, or the count of an array: -1 for null, lower when it is invalid. */
-static inline Py_ssize_t read_length(Cursor *cursor, int is_flexible, int is_int16) {
-    Py_ssize_t have = cursor->end - cursor->at;
-    const uint8_t *p = cursor->data + cursor->at;
-    if (is_flexible) {
-        uint32_t plus_one;
-        if (have > 0 && *p < 128) {
-            cursor->at++;
-            return (Py_ssize_t)*p - 1;
-        }
-        return read_uvarint(cursor, &plus_one) ? (Py_ssize_t)plus_one - 1 : -2;
-    }
-    if (is_int16) {
-        cursor->at += 2;
-        return have < 2 ? -2 : (int16_t)load_u16(p);
-    }
-    cursor->at += 4;
-    return have < 4 ? -2 : (int32_t)load_u32(p);
-}
-
 /* A value of fixed size, whose bytes are there. */
 static inline PyObject *make_fixed(int kind, const uint8_t *p) {
     switch (kind) {

@@ -17,7 +17,8 @@ def test_topic_numbers_are_those_of_the_topics_of_every_message() -> None:
         for vector in vectors:
             message = decode(name, version, vector.raw)
             topics = [
-                (each.name, each.topic_id, [one.number for one in each.partitions]) for each in message_topics(message)
+                (each.name or None, each.topic_id, [one.number for one in each.partitions])
+                for each in message_topics(message)
             ]
             numbers = [
                 (topic or None, None if topic_id == ZERO else topic_id or None, found)
