@@ -69,6 +69,21 @@ class ProducerStates:
         self._aborted: list[AbortedTransaction] = []
         self._open_transactions: dict[int, int] = {}
 
+    @classmethod
+    def restored(cls, states: Iterable[ProducerState], aborted: Iterable[AbortedTransaction]) -> ProducerStates:
+        """The states of a snapshot, with the aborted transactions before it."""
+        result = cls()
+        result._producers = {state.producer_id: state for state in states}
+        result._aborted = list(aborted)
+        open_ids = {state.transaction_start: state.producer_id for state in result._producers.values()}
+        starts = sorted(start for start in open_ids if start is not None)
+        result._open_transactions = {open_ids[start]: start for start in starts}
+        return result
+
+    def all_aborted(self) -> list[AbortedTransaction]:
+        """All aborted transactions, in order of their markers."""
+        return list(self._aborted)
+
     def all_states(self) -> list[ProducerState]:
         """All states, as DescribeProducers lists them."""
         return list(self._producers.values())

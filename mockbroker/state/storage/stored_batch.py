@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from kwire.records import Batch, Record, parse_header
 from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
+
+
+class BatchBytes(Protocol):
+    """The bytes of many batches: a chunk of memory, or a file."""
+
+    def __getitem__(self, span: slice, /) -> memoryview:
+        """The bytes from `start` up to, not including, `stop`."""
 
 
 class StoredBatch(msgspec.Struct, frozen=True, gc=False):
@@ -19,7 +27,7 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
     base_offset: int
     last_offset: int
     size: int
-    chunk: memoryview
+    chunk: BatchBytes
     at: int
     max_timestamp: int
     leader_epoch: int
@@ -34,7 +42,7 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
         """The batch with other bytes, which are not in the buffer of a log."""
         return msgspec.structs.replace(self, size=len(data), chunk=memoryview(data), at=0, max_timestamp=max_timestamp)
 
-    def moved_to(self, chunk: memoryview, at: int) -> StoredBatch:
+    def moved_to(self, chunk: BatchBytes, at: int) -> StoredBatch:
         """The batch with the same bytes in another chunk."""
         return msgspec.structs.replace(self, chunk=chunk, at=at)
 

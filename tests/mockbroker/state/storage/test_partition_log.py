@@ -333,6 +333,7 @@ def test_an_append_copies_the_batch_and_a_read_of_one_batch_does_not(log: Partit
     slice_ = log.read(0, 1)
     joined = slice_.join()
     assert type(joined) is memoryview
+    assert isinstance(slice_.batches[0].chunk, memoryview)
     assert joined.obj is slice_.batches[0].chunk.obj
     assert parse_header(slice_.join()).crc_is_valid
 

@@ -1,0 +1,126 @@
+"""The files of a log directory on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from mockbroker.log_directory.file_layer import Data
+
+#: The end of the name of a file that is being written.
+_TEMPORARY = ".tmp"
+_MODE = 0o644
+
+
+class DiskFile:
+    """An open file; its size is known, so that an append needs one call of the system."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        self._size = os.fstat(self._descriptor).st_size
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes from a position on, fewer at the end of the file."""
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size or position + len(data) >= self._size:
+            return data
+        parts = [data]
+        while size > (have := sum(map(len, parts))) and (
+            more := os.pread(self._descriptor, size - have, position + have)
+        ):
+            parts.append(more)
+        return b"".join(parts)
+
+    def append(self, data: Data) -> None:
+        """Write all of it behind the end; if that fails the file is as before."""
+        try:
+            written = os.write(self._descriptor, data)
+            while written < len(data):
+                written += os.write(self._descriptor, memoryview(data)[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+
+    def sync(self) -> None:
+        """Return when everything is on the disk."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close it; closing twice is no error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class DiskFiles:
+    """The files below a folder of the system, which is created with its parents if it does not exist."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def list_names(self, folder: str) -> list[str]:
+        """The sorted names in a folder."""
+        return sorted(os.listdir(self.root / folder))
+
+    def create_folder(self, folder: str) -> None:
+        """Create a folder, unless it exists."""
+        (self.root / folder).mkdir(exist_ok=True)
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with everything in it."""
+        shutil.rmtree(self.root / folder)
+
+    def open_file(self, path: str) -> DiskFile:
+        """A file for reading and appending, created if there is none."""
+        return DiskFile(self.root / path)
+
+    def read_file(self, path: str) -> bytes | None:
+        """The contents, None if there is no such file."""
+        with suppress(FileNotFoundError):
+            return (self.root / path).read_bytes()
+        return None
+
+    def write_file(self, path: str, data: Data, *, sync: bool = False) -> None:
+        """Replace a file as a whole: after a crash it has either its old contents or these."""
+        target = self.root / path
+        temporary = target.with_name(target.name + _TEMPORARY)
+        with temporary.open("wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(target)
+        if sync:
+            self.sync_folder(str(Path(path).parent))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or folder another name; a file of that name is replaced."""
+        (self.root / old).replace(self.root / new)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists."""
+        (self.root / path).unlink(missing_ok=True)
+
+    def sync_folder(self, folder: str) -> None:
+        """Return when the names in a folder are on the disk; Windows has no such call, and needs none."""
+        if os.name == "nt":
+            return
+        descriptor = os.open(self.root / folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
