@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 # For Python a character is printable when it is not a control character, does not reorder or hide text
 # (bidirectional overrides, zero-width characters: the "Trojan Source" attack), and is not a lone surrogate, a line
 # separator, an unassigned or private character, or a space other than U+0020. Only those are shown unchanged.
@@ -28,6 +26,8 @@ def one_line(text: str) -> str:
 
 def safe_json(tree: object, *, indent: int | None = None) -> str:
     """JSON that is readable in every language and cannot act on a terminal: unsafe characters are JSON escapes."""
+    import json  # The log of mockbroker, which escapes every line, starts without it.
+
     text = json.dumps(tree, indent=indent, ensure_ascii=False)
     # Outside of strings JSON has only printable ASCII and its line breaks, so only strings can change here.
     return "".join(map(_escape_for_json, text)) if not text.replace("\n", "").isprintable() else text
@@ -36,8 +36,9 @@ def safe_json(tree: object, *, indent: int | None = None) -> str:
 def _escape_for_json(character: str) -> str:
     if character == "\n" or character.isprintable():
         return character
-    # The only unprintable character that json.dumps does not escape.
-    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+    # Characters beyond the first 65,536 are two UTF-16 units in JSON.
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _escape_character(character: str) -> str:

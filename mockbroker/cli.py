@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import logging
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -27,6 +26,8 @@ from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.log_output import FORMATS, LEVELS, start_log
+from mockbroker.log.subjects import SERVER
 from mockbroker.net.listeners import NODES_MAX
 from mockbroker.server import Options, Server, end_with_stdin, new_event_loop
 
@@ -76,8 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         command = cast(CommandModule, importlib.import_module(COMMANDS[words[0]]))
         return command.main(words[1:])
     parsed = _create_parser().parse_args(words)
-    log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
+    start_log(level=parsed.log_level, log_format=parsed.log_format)
     try:
         control_options = parse_control_options(parsed.control, parsed.control_token)
         server = Server(_parse_options(parsed))
@@ -141,7 +141,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         config = BrokerConfig.from_properties(text, [*own, *settings], release=release, dialect=dialect)
         if security.certificates is not None:
             folder = security.certificates.authority.parent
-            logging.getLogger("mockbroker").info("TLS: ca.pem, and client.pem with client.key, are in %s", folder)
+            SERVER.info("TLS: ca.pem, and client.pem with client.key, are in %(folder)s", folder=str(folder))
     config = config.with_settings(profile_settings(parsed.profile))
     return Options(
         nodes=parsed.nodes,
@@ -189,7 +189,7 @@ def _choose_chaos(profile: str | None, seed: int | None) -> tuple[str, int] | No
     except FaultError as error:
         raise ConfigError(f"--{error}") from error
     chosen = choose_seed() if seed is None else seed
-    logging.getLogger("mockbroker").warning("chaos %s, seed %d: repeat it with --seed %d", profile, chosen, chosen)
+    SERVER.warning("chaos %(profile)s, seed %(seed)d: repeat it with --seed %(seed)d", profile=profile, seed=chosen)
     return profile, chosen
 
 
@@ -253,9 +253,10 @@ def _create_parser() -> argparse.ArgumentParser:
     _add_behaviour_options(parser.add_argument_group("behaviour"))
     _add_test_options(parser.add_argument_group("faults, control and recording"))
     parser.add_argument("--version", action=_Version)
-    levels = ("debug", "info", "warning", "error")
-    help_text = f"{', '.join(levels)} (default info)"
-    parser.add_argument("--log-level", choices=levels, default="info", metavar="L", help=help_text)
+    levels = f"{', '.join(LEVELS)} (default info)"
+    parser.add_argument("--log-level", choices=LEVELS, default="info", metavar="L", help=levels)
+    formats = "of the log on stderr: text, or json for one JSON object a line (default text)"
+    parser.add_argument("--log-format", choices=FORMATS, default="text", metavar="F", help=formats)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 import sys
@@ -16,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
+from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
+from mockbroker.log.repetitions import REPETITIONS
+from mockbroker.log.subjects import SERVER
 from mockbroker.net.listeners import Listener, check_node_count, parse_listeners, place_listeners
 from mockbroker.net.network_server import NetworkServer
 
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.state.metadata.topics import Topic
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,9 @@ class Server:
         self.options = options
         self.clock = Clock()
         self._listeners = self._place_listeners()
-        self.core = self._build_core()
         self.network_server: NetworkServer | None = None
+        self._cluster_log = ClusterLog(self._write_log_soon)
+        self.core = self._build_core()
         self._nodes = list(self.core.state.nodes.values())
         self._add_faults()
 
@@ -117,6 +118,7 @@ class Server:
             versions=versions,
         )
         _record_topic_names(core)
+        self._cluster_log.watch(core.state)
         for user in options.add_scram:
             core.state.security.add_scram(user)
         return core
@@ -157,14 +159,48 @@ class Server:
                 tap.close()
             raise
         self.network_server = network_server
+        self._log_start()
+        self._cluster_log.write()
+
+    def _log_start(self) -> None:
+        config = self.options.config
+        self._log_state("started")
+        for node in self._nodes:
+            self._log_listeners(node)
         for listener in self._listeners:
             if not listener.is_loopback:
-                log.warning("%s listens on %s, which other machines may reach", listener.name, listener.host)
-        if options.config.ignored:
-            log.info("configurations without effect: %s", ", ".join(sorted(options.config.ignored)))
-        if options.config.unknown:
-            unknown = ", ".join(sorted(options.config.unknown))
-            log.warning("configurations unknown to Kafka %s, ignored: %s", options.config.release, unknown)
+                template = "%(listener)s listens on %(host)s, which other machines may reach"
+                SERVER.warning(template, listener=listener.name, host=listener.host)
+        if config.ignored:
+            SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
+        if config.unknown:
+            template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
+            SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
+
+    def _log_state(self, change: str) -> None:
+        """Log that the cluster has started or ended."""
+        template = f"cluster %(cluster)s {change}: nodes %(node_count)d, Kafka %(release)s"
+        cluster_id, release = self.core.state.cluster_id, self.options.config.release
+        SERVER.info(template, cluster=cluster_id, node_count=len(self._nodes), release=release)
+
+    def _log_listeners(self, node: Node) -> None:
+        for entry in self.require_started().require_listeners().bound(node.node_id):
+            listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
+            address = f"{listener.host}:{entry.port}"
+            fields = {"node": node.node_id, "listener": listener.name, "protocol": listener.protocol}
+            template = "node %(node)d listens on %(listener)s://%(address)s"
+            if advertised != address:
+                template += ", advertised as %(advertised)s"
+            SERVER.info(template, about=str(node.node_id), **fields, address=address, advertised=advertised)
+
+    def _write_log_soon(self) -> None:
+        """Log what has changed when the event in progress has ended."""
+        if self.network_server is not None:
+            self.network_server.watchers.add(self._write_log)
+
+    def _write_log(self) -> None:
+        self.require_started().watchers.discard(self._write_log)
+        self._cluster_log.write()
 
     def _make_network_server(self, frame_bytes_max: int, tap: CaptureTap | None) -> NetworkServer:
         return NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
@@ -174,12 +210,16 @@ class Server:
         check_node_count(len(self._nodes) + 1)
         node = self.require_started().add_node()
         self._nodes.append(node)
+        self._log_listeners(node)
         return node.node_id
 
     async def stop(self) -> None:
         """Close every connection and stop listening."""
         if self.network_server is not None:
             await self.network_server.stop()
+        REPETITIONS.flush()
+        if self.network_server is not None:
+            self._log_state("ended")
 
     def require_started(self) -> NetworkServer:
         """The network server; `start` must have been called."""

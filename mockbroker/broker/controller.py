@@ -13,6 +13,7 @@ from msgspec import structs
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.subjects import NODES
 from mockbroker.state.metadata import leadership
 from mockbroker.state.metadata.configs import Resource, ResourceKind
 from mockbroker.state.metadata.leadership import NO_LEADER, ElectionRules, ElectionType
@@ -84,6 +85,7 @@ class Controller:
         """End a broker and lose its memory; unless it is fenced, it stays in the image until its session expires."""
         node, channel = self.started_node(node_id), self._cluster.inter_broker
         was_paused = node_id in channel.paused
+        _log_node(node_id, "has ended")
         if was_paused:
             channel.resume(node_id, now_ms=now_ms)  # Its callers notice that the connection has ended.
         del channel.nodes[node_id]
@@ -102,6 +104,7 @@ class Controller:
 
         def expire_session(at_ms: int) -> None:
             if self._nodes.get(node_id) is node and self._sessions.get(node_id) is session:
+                _log_node(node_id, "is fenced, as its session has expired")
                 self._fence(node_id, now_ms=at_ms)
 
         session_ms = self._cluster.config.integer("broker.session.timeout.ms")
@@ -113,6 +116,7 @@ class Controller:
         Raises: BROKER_NOT_AVAILABLE when it does not run, or is paused already.
         """
         node = self.running_node(node_id)
+        _log_node(node_id, "is paused")
         self._cluster.inter_broker.pause(node_id)
         self._store.mark_node_down(node_id)
         self._store.update_replicas()
@@ -127,6 +131,7 @@ class Controller:
         cluster = self._cluster
         if node_id not in cluster.inter_broker.paused:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id} is not paused")
+        _log_node(node_id, "goes on")
         self._sessions.pop(node_id, None)
         self._store.mark_node_up(node_id)
         cluster.inter_broker.resume(node_id, now_ms=now_ms)
@@ -146,6 +151,7 @@ class Controller:
         metadata, node_id = self._cluster.metadata, self.next_node_id
         metadata.node_ids = (*metadata.node_ids, node_id)
         node = self._make_node(node_id)
+        _log_node(node_id, "was added")
         self._cluster.inter_broker.nodes[node_id] = node
         _insert(self._nodes, node)
         self.apply_leader_changes(now_ms=now_ms)
@@ -172,6 +178,7 @@ class Controller:
         self._crashed.discard(node_id)
         self.fenced.pop(node_id, None)
         node = self._make_node(node_id)
+        _log_node(node_id, "has started again")
         for nodes in (self._nodes, cluster.inter_broker.nodes):
             _insert(nodes, node)
         self._store.mark_node_up(node_id)
@@ -285,6 +292,10 @@ class Controller:
                         partition.elr = partition.last_known_elr = ()
             self._store.update_replicas(only_followed=True)
         self._schedule_elections(now_ms=self._clock())
+
+
+def _log_node(node_id: int, change: str) -> None:
+    NODES.info(f"node %(node)d {change}", about=str(node_id), node=node_id)
 
 
 def _insert(nodes: dict[int, Node], node: Node) -> None:

@@ -33,7 +33,8 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
     features: finalized levels by name. wake: resumes the requests that wait for a key, after the current handler.
     release: what the release of Kafka specifies. rules: what it specifies for share groups, or the edition of KIP-932
     in its place. edition_records: its record formats, None for those
-    of the released edition.
+    of the released edition. group_listeners: called with the id of a group after its coordinator has written records
+    of it, offsets left out.
     """
 
     config: BrokerConfig
@@ -48,3 +49,4 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
     edition_records: EditionRecords | None = None
     authorizer: Authorizer | None = None
     broker_storage: BrokerStorage = msgspec.field(default_factory=BrokerStorage)
+    group_listeners: list[Callable[[str], None]] = msgspec.field(default_factory=list)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from mockbroker.control.problems import ProblemError, ProblemKind, create_proble
 from mockbroker.control.request_parts import read_body, read_parameters
 from mockbroker.control.responses import json_response, problem_response
 from mockbroker.control.routes import OPERATIONS
+from mockbroker.log.subjects import CONTROL
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from mockbroker.control.operations import ControlContext, Operation
     from mockbroker.control.options import ControlOptions
-
-log = logging.getLogger(__name__)
 
 Endpoint = Callable[["Request"], Awaitable[Response]]
 
@@ -107,7 +105,7 @@ def _create_endpoint(methods: Mapping[str, Operation | None], control: ControlCo
         except Exception as error:
             problem = describe_error(error)
             if problem is None:
-                log.exception("internal error in %s %s", request.method, operation.path)
+                CONTROL.exception("internal error in %(method)s %(path)s", method=request.method, path=operation.path)
                 problem = create_problem(ProblemKind.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             return problem_response(problem, error.headers if isinstance(error, ProblemError) else None)
 

@@ -21,6 +21,7 @@ except ImportError as error:
     raise MissingExtra("the control over HTTP", "control") from error
 
 from mockbroker.control.events.event_hub import EventHub
+from mockbroker.log.subjects import CONTROL
 from mockbroker.net.node_listeners import connectable_host
 from mockbroker.server import new_event_loop
 
@@ -112,6 +113,7 @@ class ControlServer:
         if self._failure is not None or not is_started:
             self._socket.close()
             raise RuntimeError(f"the control at {self._url} did not start") from self._failure
+        CONTROL.info("control over HTTP at %(url)s", url=self._url)
 
     def stop(self) -> None:
         """Close every stream and connection, and end the thread; does nothing if it is not running."""
@@ -153,13 +155,20 @@ class ControlServer:
             limit_concurrency=_CONNECTIONS_MAX,
             timeout_keep_alive=_KEEP_ALIVE_S,
         )
-        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
+        logging.getLogger("uvicorn.error").addFilter(_take_record)
         await _HttpServer(config).serve_until(self._stop, self._socket, self._started.set)
 
 
-def _is_worth_logging(record: logging.LogRecord) -> bool:
-    """Whether a message is logged. Other servers in the process have threads of their own, whose messages stay."""
-    return record.threadName != _THREAD or not record.getMessage().startswith(_UPGRADE_MESSAGES)
+def _take_record(record: logging.LogRecord) -> bool:
+    """Log a warning of this server as one of the control. Other servers in the process log their messages themselves.
+
+    Returns: whether the record is of another server.
+    """
+    if record.threadName != _THREAD:
+        return True
+    if record.levelno >= logging.WARNING and not record.getMessage().startswith(_UPGRADE_MESSAGES):
+        CONTROL.warning("%(reason)s", reason=record.getMessage())
+    return False
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -17,13 +16,12 @@ from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, R
 from mockbroker.engine.output import Close, Output, Send
 from mockbroker.engine.purgatory import DelayedRequest, Purgatory
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.closed_connections import log_close
 
 if TYPE_CHECKING:
     from kwire.primitives import Part
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.journal import Journal
-
-log = logging.getLogger(__name__)
 
 
 class RequestRunner:
@@ -90,6 +88,7 @@ class RequestRunner:
                 number = resumed.number if resumed is not None else None
                 connection.parked = self.purgatory.add(request, outcome, number=number)
             case NoReply():
+                self._journal.leave_unanswered(request.exchange)
                 self.finish(connection)
             case CloseConnection(reason):
                 self.end_with_close(request, reason)
@@ -144,6 +143,6 @@ class RequestRunner:
     def close(self, connection: Connection, reason: str, *, is_reset: bool = False) -> None:
         """Close a connection, and log why."""
         info = connection.info
-        log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
+        log_close(info.node_id, info.host, info.port, reason)
         connection.waiting.clear()
         self.output.append(Close(info.id, reason, is_reset=is_reset))

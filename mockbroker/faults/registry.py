@@ -24,6 +24,7 @@ from mockbroker.faults.request_facts import RequestFacts
 from mockbroker.faults.request_log import RequestLog
 from mockbroker.faults.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
+from mockbroker.log.closed_connections import log_close
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -235,6 +236,7 @@ class FaultRegistry:
         for active in self._active:
             then = active.fault.then
             if active.fault.when.on == "connection" and active.take_connection(info, self._core.now_ms):
+                log_close(info.node_id, info.host, info.port, f"fault: {active.name}")
                 if then.drop == "half-close":
                     return HalfClose(info.id)
                 return Close(info.id, f"fault: {active.name}", is_reset=then.drop == "reset")

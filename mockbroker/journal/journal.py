@@ -26,7 +26,8 @@ class Journal:
 
     exchanges_max: a count. bytes_max: bytes of request and response frames together. topic_names: by topic id, of
     topics that were deleted since, too. client_ends: when clients closed their connections, nanoseconds since 1970, by
-    connection id; without those that a node closed, or that were reset.
+    connection id; without those that a node closed, or that were reset. on_answer, on_unanswered: called with exchanges
+    that are complete, and with those that were handled and get no answer.
     """
 
     def __init__(self, *, exchanges_max: int = EXCHANGES_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -34,6 +35,7 @@ class Journal:
         self.bytes_max = bytes_max
         self.dropped = 0
         self.on_answer: list[Callable[[Exchange], None]] = []
+        self.on_unanswered: list[Callable[[Exchange], None]] = []
         self.topic_names: dict[bytes, str] = {}
         self.client_ends: dict[int, int] = {}
         self._exchanges: deque[Exchange] = deque()
@@ -76,6 +78,11 @@ class Journal:
             if self._bytes > self.bytes_max:
                 self._trim()
         for listener in self.on_answer:
+            listener(exchange)
+
+    def leave_unanswered(self, exchange: Exchange) -> None:
+        """A request that gets no answer was handled: a Produce with acks 0."""
+        for listener in self.on_unanswered:
             listener(exchange)
 
     def _trim(self) -> None:

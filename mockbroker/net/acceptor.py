@@ -7,16 +7,15 @@ without closing them, so that their clients wait for nothing (seen with CPython 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from mockbroker.log.subjects import CONNECTIONS
 from mockbroker.net.socket_transport import SocketProtocol, SocketTransport
-
-log = logging.getLogger(__name__)
 
 #: How many connections the system accepts before the event loop does.
 _BACKLOG = 512
@@ -24,6 +23,10 @@ _BACKLOG = 512
 _ACCEPTED_MAX = 64
 #: How long accepting pauses when the process has no free file descriptor, seconds.
 _PAUSE_S = 0.1
+
+#: Host and port of the client whose TLS handshake is in progress, in the context of the task that waits for it and of
+#: what the event loop calls for its connection.
+client_address: ContextVar[tuple[str, int]] = ContextVar("client_address", default=("?", 0))
 
 
 class TlsOrPlainProtocol(SocketProtocol, asyncio.BufferedProtocol):
@@ -99,13 +102,14 @@ class Acceptor:
                 self._loop.call_later(_PAUSE_S, self._resume)
                 return
             if self._failure_count:
-                log.warning("%s accepts connections again, after %d failures", self._address, self._failure_count)
+                template = "%(address)s accepts connections again, after %(failures)d failures"
+                CONNECTIONS.warning(template, address=self._address, failures=self._failure_count)
                 self._failure_count = 0
             client.setblocking(False)
             if self._tls is None:
                 self._start(client, peer)
                 continue
-            self._tasks.add(task := self._loop.create_task(self._start_with_tls(client, self._tls)))
+            self._tasks.add(task := self._loop.create_task(self._start_with_tls(client, peer, self._tls)))
             task.add_done_callback(partial(self._finish, client))
 
     def _count_failure(self, error: OSError) -> None:
@@ -114,7 +118,8 @@ class Acceptor:
         digits = str(self._failure_count)
         if digits.strip("0") == "1":
             text = f"{error.strerror}; trying again every {_PAUSE_S} s"
-            log.warning("%s cannot accept a connection (failure %s): %s", self._address, digits, text)
+            template = "%(address)s cannot accept a connection (failure %(failures)d): %(reason)s"
+            CONNECTIONS.warning(template, address=self._address, failures=self._failure_count, reason=text)
 
     def _resume(self) -> None:
         if not self._is_closed and not self._is_paused:
@@ -124,18 +129,27 @@ class Acceptor:
         try:
             SocketTransport(client, peer, self._make_protocol())
         except OSError as error:  # The client is gone.
-            log.debug("a connection ended before it was set up: %s", error)
+            _log_early_end(peer, error)
             client.close()
 
-    async def _start_with_tls(self, client: socket.socket, tls: ssl.SSLContext) -> None:
+    async def _start_with_tls(self, client: socket.socket, peer: Any, tls: ssl.SSLContext) -> None:
+        client_address.set((str(peer[0]), int(peer[1])))
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, client, ssl=tls)
         except OSError as error:
-            # The client is gone, or its TLS handshake failed, which `LoggedHandshake` has logged with the reason.
-            log.debug("a connection ended before it was set up: %s", error)
+            if not isinstance(error, ssl.SSLError):  # `LoggedHandshake` has logged those with their causes.
+                _log_early_end(peer, error)
             client.close()
 
     def _finish(self, client: socket.socket, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             client.close()  # A task that is cancelled before it begins does not do it.
+
+
+def _log_early_end(peer: Any, error: OSError) -> None:
+    CONNECTIONS.debug(
+        "the connection of %(client)s ended before it was set up: %(reason)s",
+        client="{}:{}".format(*peer[:2]),
+        reason=str(error),
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import struct
 import time
 from typing import TYPE_CHECKING, Protocol, cast
 
 from mockbroker.engine.context import ANONYMOUS
+from mockbroker.log.closed_connections import log_close
 from mockbroker.net.acceptor import TlsOrPlainProtocol
 from mockbroker.net.frame_assembly import FrameAssembly
 
@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.frame_assembly import ReceiveAllowance
 
-log = logging.getLogger(__name__)
-
 _LENGTH_SIZE = 4
 #: Frames up to this size are accepted from every client, also before authentication.
 _SMALL_FRAME_MAX = 1 << 16
+
+
+def _guess_protocol(size: int) -> str:
+    """What a client probably speaks whose first four bytes were read as this size of a frame."""
+    first = (size & 0xFFFFFFFF).to_bytes(_LENGTH_SIZE, "big")
+    if first[:2] == b"\x16\x03":
+        return "; the client sent TLS, and the listener has none"
+    return "; the client sent HTTP" if first in (b"GET ", b"HEAD", b"POST", b"PUT ") else ""
 
 
 class ConnectionServer(Protocol):
@@ -127,7 +133,8 @@ class ClientConnection(TlsOrPlainProtocol):
     def _accepts_size(self, size: int) -> bool:
         """Whether a frame may have this length; one that Kafka rejects ends the connection."""
         if not 0 <= size <= self._server.frame_bytes_max:
-            self.reject(f"a frame of {size} bytes; socket.request.max.bytes is {self._server.frame_bytes_max}")
+            limit = f"socket.request.max.bytes is {self._server.frame_bytes_max}"
+            self.reject(f"a frame of {size} bytes; {limit}{_guess_protocol(size)}")
             return False
         if size > _SMALL_FRAME_MAX and not self._server.core.accepts_frame_size(self.id, size):
             self.reject(f"a frame of {size} bytes before authentication")
@@ -137,7 +144,7 @@ class ClientConnection(TlsOrPlainProtocol):
     def reject(self, reason: str) -> None:
         """Close the connection for a reason that the core does not handle, and log it."""
         peer = self._transport.get_extra_info("peername") if self._transport else ("?", 0)
-        log.warning("node %d closes %s:%d: %s", self.node_id, peer[0], peer[1], reason)
+        log_close(self.node_id, peer[0], peer[1], reason)
         self.close()
 
     def send(self, output: Send) -> None:

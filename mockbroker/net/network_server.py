@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING
 
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
+from mockbroker.log.subjects import REQUESTS, SERVER
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
     from mockbroker.security.principal_rules import PrincipalRules
-
-log = logging.getLogger(__name__)
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
@@ -57,6 +55,7 @@ class NetworkServer:
         self._settle_timer: asyncio.TimerHandle | None = None
         self._last_traffic_s = 0.0
         self._time: Callable[[], float] = time.monotonic
+        self._logs_requests = False
 
     async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
@@ -158,6 +157,7 @@ class NetworkServer:
             connection.close(is_abrupt=True)
         self._connections.clear()
         self.core, self.clock = core, clock
+        self._logs_requests = False
         listeners = self.require_listeners()
         for node_id in listeners.node_ids:
             if node_id not in core.state.nodes:
@@ -198,11 +198,20 @@ class NetworkServer:
         self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str
     ) -> int:
         """Register a connection with the core. Returns: its number."""
+        if REQUESTS.has_debug is not self._logs_requests:
+            self._set_request_log()
         number = self.core.connect(node_id, host, port, listener=listener, principal=principal)
         self._connections[number] = connection
         self._flush_output()  # If the node ended while the connection was set up, the core closes it at once.
         self.update_reading(connection)
         return number
+
+    def _set_request_log(self) -> None:
+        """Log the requests of all connections from now on, or no more: what the logger says when a client connects."""
+        from mockbroker.log import request_log
+
+        self._logs_requests = not self._logs_requests
+        (request_log.attach if self._logs_requests else request_log.detach)(self.core.journal)
 
     def remove_connection(self, connection: ClientConnection) -> None:
         """Remove a connection that has ended."""
@@ -225,7 +234,7 @@ class NetworkServer:
         try:
             self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         except Exception:
-            log.exception("internal error in a request of connection %d", connection.id)
+            SERVER.exception("internal error in a request of connection %(connection)d", connection=connection.id)
             connection.close()
         self.run_due()
         self.update_reading(connection)

@@ -56,6 +56,10 @@ class NodeListeners:
         """The nodes that have addresses."""
         return list(self._bound)
 
+    def bound(self, node_id: int) -> list[BoundListener]:
+        """The listeners of a node with their ports."""
+        return list(self._bound[node_id])
+
     def ports(self, node_id: int) -> list[int]:
         """The ports of the sockets of a node, one for each listener."""
         return [entry.port for entry in self._bound[node_id]]

@@ -8,13 +8,12 @@ neither, in both event loops. TLS uses the transport of the event loop.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-log = logging.getLogger(__name__)
+from mockbroker.log.subjects import SERVER
 
 #: How many parts one system call writes; Linux accepts up to 1,024.
 _PARTS_MAX = 512
@@ -150,7 +149,8 @@ class SocketTransport(asyncio.Transport):
         except (ConnectionError, TimeoutError) as error:
             self._end(error)
         except Exception:
-            log.exception("internal error with data of %s", self.get_extra_info("peername"))
+            peer = self.get_extra_info("peername")
+            SERVER.exception("internal error with data of %(client)s", client=str(peer))
             self._end(None)
 
     def _send(self, parts: Sequence[Any]) -> int | None:

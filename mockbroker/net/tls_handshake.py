@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 
-log = logging.getLogger(__name__)
+from mockbroker.log.subjects import CONNECTIONS
+from mockbroker.net.acceptor import client_address
 
 #: What usually causes an error, by its reason in OpenSSL.
 _CAUSES = {
@@ -34,7 +34,14 @@ def logged_handshakes(listener_name: str) -> type[ssl.SSLObject]:
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 raise
             except ssl.SSLError as error:
-                log.warning("listener %s closes a connection: TLS handshake failed: %s", listener_name, describe(error))
+                host, port = client_address.get()
+                CONNECTIONS.warning(
+                    "listener %(listener)s closes %(client)s: TLS handshake failed: %(reason)s",
+                    about=host,
+                    listener=listener_name,
+                    client=f"{host}:{port}",
+                    reason=describe(error),
+                )
                 raise
 
     return LoggedHandshake

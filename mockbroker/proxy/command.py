@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_options import parse_control_options
 from mockbroker.config.keys import ConfigError
 from mockbroker.faults.fault_error import FaultError
+from mockbroker.log.log_output import FORMATS, LEVELS, start_log
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 from mockbroker.server import end_with_stdin, new_event_loop
@@ -28,8 +28,7 @@ _EXIT_USAGE = 2
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Exit codes: 0 ended by a signal, by standard input or over HTTP, 1 no cluster, 2 wrong usage."""
     parsed = create_parser().parse_args(arguments)
-    log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
+    start_log(level=parsed.log_level, log_format=parsed.log_format)
     try:
         control_options = parse_control_options(parsed.control, parsed.control_token)
         options = make_options(
@@ -115,6 +114,7 @@ def create_parser() -> argparse.ArgumentParser:
     owner = "end when standard input is closed, as it is when the program that started this command has ended"
     add("--exit-with-stdin", action="store_true", help=owner)
     add("--seed", type=int, metavar="N", help="seed of the faults' random choices")
-    levels = ("debug", "info", "warning", "error")
-    add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")
+    add("--log-level", choices=LEVELS, default="info", metavar="L", help=f"{', '.join(LEVELS)} (default info)")
+    formats = "of the log on stderr: text, or json for one JSON object a line (default text)"
+    add("--log-format", choices=FORMATS, default="text", metavar="F", help=formats)
     return parser

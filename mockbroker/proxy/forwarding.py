@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from asyncio import Future
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from mockbroker.engine.routes import Route
     from mockbroker.proxy.learned_topics import LearnedTopics
 
-log = logging.getLogger(__name__)
 
 _PRODUCE, _METADATA, _SASL_HANDSHAKE, _API_VERSIONS = 0, 3, 17, 18
 #: The first version of ApiVersions that has the client's software.

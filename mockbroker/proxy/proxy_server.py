@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from mockbroker.broker.node import Node
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.faults.model import Fault
 from mockbroker.faults.registry import FaultRegistry
+from mockbroker.log.subjects import PROXY
 from mockbroker.net.listeners import NODES_MAX
 from mockbroker.net.network_server import NetworkServer
 from mockbroker.proxy.cluster_lookup import look_up
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mockbroker.net.connection import ClientConnection
     from mockbroker.state.metadata.cluster_image import ClusterImage
 
-log = logging.getLogger(__name__)
 
 #: The node id of the address that the proxy was given, if the cluster does not list it; as clients number it.
 BOOTSTRAP_NODE = -1
@@ -165,8 +164,17 @@ class ProxyServer(Server):
         for entry, _ in bound:
             node.add_endpoint(entry.listener.name, *entry.advertised)
         listeners.accept(node_id, bound)
-        log.info("node %d is %s, reached by %s:%d", node_id, endpoint, *node.endpoint(_LISTENER))
+        self._log_listeners(node)
         return node.endpoint(_LISTENER)
+
+    def _log_state(self, change: str) -> None:
+        template = f"proxy of %(upstream)s {change}: nodes %(node_count)d"
+        PROXY.info(template, upstream=str(self.bootstrap_endpoint), node_count=len(self._nodes))
+
+    def _log_listeners(self, node: Node) -> None:
+        address, upstream = "{}:{}".format(*node.endpoint(_LISTENER)), str(self._endpoints[node.node_id])
+        template = "node %(node)d is %(upstream)s, reached by %(address)s"
+        PROXY.info(template, about=str(node.node_id), node=node.node_id, upstream=upstream, address=address)
 
     def _wake(self, key: WakeKey) -> None:
         """Resume a request from the event loop, outside of the core's own calls."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,6 +84,52 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
     values = {config.name: config.value for config in result.configs}
     assert values == {"num.partitions": "4", "message.max.bytes": "2000"}
     assert "configurations without effect: num.io.threads" in log
+
+
+def _send_http(bootstrap: str, times: int) -> None:
+    host, port = bootstrap.rsplit(":", 1)
+    for _ in range(times):
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.recv(1) == b""
+
+
+def test_the_log_in_json_has_one_object_a_line_with_the_fields_of_its_subject() -> None:
+    arguments = ("--port", "0", "--topic", "orders:2", "--log-format", "json", "--log-level", "debug")
+    with _running(*arguments) as (process, bootstrap):
+        forged = 'a\n{"timestamp": "2026"}\x1b[2J'
+        with Client(bootstrap, client_id=forged) as client:
+            client.send(MetadataRequest(topics=None))
+        _send_http(bootstrap, 60)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=15)
+
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert all(line.isprintable() for line in log.splitlines())
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["timestamp"]) for line in lines)
+    assert {line["level"] for line in lines} == {"debug", "info", "warning"}
+    listens = next(line for line in lines if "listener" in line)
+    assert (listens["logger"], listens["address"], listens["node"]) == ("mockbroker.server", bootstrap, 0)
+    made = next(line for line in lines if line["logger"] == "mockbroker.topics")
+    assert (made["topic"], made["partition_count"]) == ("orders", 2)
+    request = next(line for line in lines if line.get("api") == "Metadata")
+    assert (request["logger"], request["client_id"]) == ("mockbroker.requests", forged)
+    assert 0 < request["latency_ms"] < 10_000
+    refused = [line for line in lines if line["logger"] == "mockbroker.connections"]
+    assert len(refused) == 11
+    assert (refused[-1]["omitted"], refused[-1]["level"]) == (50, "warning")
+    assert refused[-1]["reason"].endswith("the client sent HTTP")
+    assert lines[-1]["message"].startswith("cluster ")
+
+
+@pytest.mark.parametrize(("level", "count"), [("error", 0), ("warning", 1)])
+def test_a_higher_level_leaves_lines_out(level: str, count: int) -> None:
+    with _running("--port", "0", "--log-level", level) as (process, bootstrap):
+        _send_http(bootstrap, 1)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=15)
+
+    assert len(log.splitlines()) == count
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,11 @@ def _read(sock: socket.socket, size: int) -> bytes:
 BAD_FRAMES = {
     "a length below zero": (struct.pack(">i", -1), "a frame of -1 bytes"),
     "a length above the limit": (struct.pack(">i", 104_857_601), "socket.request.max.bytes is 104857600"),
-    "TLS on a plain port": (bytes.fromhex("160301020001000200"), "a frame of 369295618 bytes"),
+    "TLS on a plain port": (bytes.fromhex("160301020001000200"), "the client sent TLS, and the listener has none"),
+    "HTTP on a plain port": (
+        b"GET / HTTP/1.1\r\n\r\n",
+        "a frame of 1195725856 bytes; socket.request.max.bytes is 104857600; the client sent HTTP",
+    ),
     "an unknown API key": (_frame(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999 is not served"),
     "an unsupported version": (_frame(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata version 99 is not served"),
     "an invalid body": (_frame(struct.pack(">hhihi", 3, 1, 1, -1, 7)), "Metadata version 1 does not decode"),

@@ -332,6 +332,8 @@ class GroupLog:
             rows = edition_records.encode_group(records, self._count_of)
             records = [record for record in records if record.kind not in SHARE_RECORD_KINDS]
         self._append(group_id, rows + [encode_group_record(record, self._name_of) for record in records], now_ms)
+        for listener in self._cluster.group_listeners:
+            listener(group_id)
 
     def _count_of(self, topic_id: bytes) -> int:
         topic = self._cluster.metadata.topic_by_id(topic_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import socket
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from kwire.client import AuthenticationFailed, Client, ClientError
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
+from mockbroker.cluster_methods import cluster_thread
+from mockbroker.server import new_event_loop
 from tests.support.brokers.sasl_clients import PLAIN_MODULE, SCRAM_MODULE
 
 _PASSWORD = "store-secret"
@@ -147,6 +150,12 @@ def test_sasl_overrides_the_certificate_of_a_client(stores: Stores) -> None:
         assert [exchange.principal for exchange in cluster.exchanges("Metadata")] == ["User:alice", "User:bob"]
 
 
+@pytest.fixture(params=[new_event_loop, asyncio.SelectorEventLoop])
+def _either_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters run in the event loop that is installed, then in that of asyncio."""
+    monkeypatch.setattr(cluster_thread, "new_event_loop", request.param)
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
@@ -154,17 +163,19 @@ def test_sasl_overrides_the_certificate_of_a_client(stores: Stores) -> None:
         (b"\0\0\0\x13\0\x12\0\0\0\0\0\0", "WRONG_VERSION_NUMBER (the client sent no TLS"),
     ],
 )
+@pytest.mark.usefixtures("_either_loop")
 def test_a_client_without_tls_leaves_a_log_line(
     stores: Stores, sent: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Cluster(properties=_pem(stores)) as cluster:
         host, port = cluster.bootstrap_servers.split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:
+            client = "{}:{}".format(*connection.getsockname())
             connection.sendall(sent)
             while connection.recv(1024):
                 pass
 
-    assert f"listener SSL closes a connection: TLS handshake failed: {reason}" in caplog.text
+    assert f"listener SSL closes {client}: TLS handshake failed: {reason}" in caplog.text
 
 
 def test_a_client_that_does_not_trust_the_broker_leaves_a_log_line(
