@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 #: The maximum number of lines of one kind in a window, and its length in seconds.
 LINES_MAX, WINDOW_S = 10, 10.0
-#: The maximum number of kinds that are told apart by what they are about; further ones are counted together.
+#: The maximum number of kinds that are counted each on its own; further ones are counted together.
 KINDS_MAX = 256
 _OTHERS = "\0"
 

@@ -65,7 +65,7 @@ def test_a_number_is_logged_before_the_first_line_after_the_window_whatever_its_
     assert lines.written == ["a", "a", "b", ("a", 3, 10.0), "b"]
 
 
-def test_a_kind_begins_anew_after_its_window() -> None:
+def test_a_kind_begins_again_after_its_window() -> None:
     lines = _Lines(lines_max=1, window_s=10)
     for _ in range(3):
         lines.log("a")
@@ -94,7 +94,7 @@ def test_beyond_the_limit_of_kinds_lines_are_counted_together() -> None:
     assert lines.written == [*(f"client-{index}" for index in range(5)), ("client-99", 95, 0.0)]
 
 
-def test_kinds_whose_window_has_ended_make_room() -> None:
+def test_kinds_whose_window_has_ended_are_dropped_for_others() -> None:
     lines = _Lines(lines_max=1, window_s=10, kinds_max=3)
     for index in range(30):
         lines.log(f"client-{index}")
