@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import socket
@@ -56,9 +57,14 @@ def kafka_peer() -> Peer:
 
 
 def start_broker(peer: Peer) -> tuple[subprocess.Popen[str], str]:
-    """The process and its bootstrap list: the one that it prints, or the address of its port."""
+    """The process and its bootstrap list: the one that it prints, or the address of its port.
+
+    A Python process stores and finds its bytecode, as where it is installed, whatever the environment here says.
+    """
     piped = subprocess.PIPE if peer.port is None else subprocess.DEVNULL
-    process = subprocess.Popen(peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "kwire-bench-bytecode")
+    process = subprocess.Popen(peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True, env=environment)
     if peer.port is not None:
         return process, f"127.0.0.1:{peer.port}"
     assert process.stdout is not None
