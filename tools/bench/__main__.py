@@ -12,6 +12,7 @@ NAMES = (
     "requests",
     "broker",
     "operations",
+    "connections",
     "share",
     "client_tests",
     "capture",
