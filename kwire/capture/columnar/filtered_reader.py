@@ -18,7 +18,8 @@ from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
 from kwire.capture.columnar.span_data import NO_DATA
-from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.columnar.streamed_sessions import PartSessions, StreamedSessions
+from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
@@ -27,6 +28,7 @@ from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, Skippe
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from kwire.capture.columnar.streamed_sessions import SessionsByRow
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
@@ -80,14 +82,14 @@ class FilteredReader(ColumnarReader):
     def filtered_outcomes(self, level: str) -> Iterator[FilteredOutcome]:
         """The outcomes in the order of completion. The names of all topics should be known before."""
         sessions = SessionTracker() if self._options.sessions and level == "messages" else None
-        if self.streamed_flows and sessions is not None:
-            # Sessions may continue in flows that are not clean: then the exchanges of all flows are tracked together.
-            self._columns = None
-        columnar = self._columnar_outcomes(sessions)
-        streamed = self._numbered_outcomes(level, issues=True)
-        for outcome in self._merge_streamed(columnar, streamed):
-            if self.streamed_flows and sessions is not None and isinstance(outcome, Exchange):
-                outcome.session = sessions.follow(outcome)
+        numbered = self._numbered_outcomes(level, issues=True)
+        if sessions is None:
+            yield from self._merge_streamed(self._columnar_outcomes(None), numbered)
+            return
+        # Sessions may continue in flows that are not clean: the exchanges of all flows are tracked together.
+        streamed = StreamedSessions(sessions, numbered)
+        for outcome in self._merge_streamed(self._columnar_outcomes(streamed), streamed):
+            streamed.follow(outcome)
             yield outcome
 
     def _merge_streamed(
@@ -96,35 +98,35 @@ class FilteredReader(ColumnarReader):
         """Merge both in the order of completion."""
         return (outcome for _, outcome in merge(columnar, streamed, key=lambda numbered: numbered[0]))
 
-    def _columnar_outcomes(self, sessions: SessionTracker | None) -> Iterator[tuple[int, FilteredOutcome]]:
+    def _columnar_outcomes(self, sessions: StreamedSessions | None) -> Iterator[tuple[int, FilteredOutcome]]:
         skipped_parts: list[int] = []
         for part, exchanges in self.read_parts():
             filtered = self._filter_part(part, exchanges)
             is_selected = filtered.is_wanted | ~filtered.is_good
-            sessions_by_row: dict[int, FetchSession | None] = {}
+            part_sessions: PartSessions | None = None
             if sessions is not None:
                 is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
                 # The session of a fetch that is returned depends on all fetches before it.
-                if self.streamed_flows:
-                    is_selected |= is_fetch
-                elif (filtered.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                if self.streamed_flows or (filtered.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
                     for skipped_part in skipped_parts:
-                        self._track_sessions(sessions, self._clean_exchanges(skipped_part))
+                        self._part_sessions(sessions, self._clean_exchanges(skipped_part)).follow_rest()
                     skipped_parts = []
-                    sessions_by_row = self._track_sessions(sessions, exchanges, filtered)
+                    part_sessions = self._part_sessions(sessions, exchanges, filtered)
                 else:
                     skipped_parts.append(part)
             base, size = self._index.spans[part] if part >= 0 else (self._index.size, 0)
-            for row, outcome in self._select_outcomes(exchanges, filtered, is_selected, sessions_by_row):
+            for row, outcome in self._select_outcomes(exchanges, filtered, is_selected, part_sessions or {}):
                 self.reached = base + size * row // len(exchanges)
                 yield int(exchanges.completed_by[min(row, len(exchanges) - 1)]), outcome
+            if part_sessions is not None:
+                part_sessions.follow_rest()
 
     def _select_outcomes(
         self,
         exchanges: ExchangeColumns,
         filtered: DecodedPart,
         is_selected: Bools,
-        sessions_by_row: dict[int, FetchSession | None],
+        sessions_by_row: SessionsByRow,
     ) -> Iterator[tuple[int, FilteredOutcome]]:
         """The selected outcomes of a part, each with its row, and the number of skipped exchanges between them."""
         is_row = filtered.is_wanted & filtered.is_good & (exchanges.request.frame.packet > self._after)
@@ -152,7 +154,7 @@ class FilteredReader(ColumnarReader):
         exchanges: ExchangeColumns,
         selected: Ints,
         filtered: DecodedPart,
-        sessions_by_row: dict[int, FetchSession | None],
+        sessions_by_row: SessionsByRow,
     ) -> Iterator[PrebuiltRow]:
         """The rows of valid exchanges, built column by column."""
         assert self._columns is not None
@@ -199,22 +201,14 @@ class FilteredReader(ColumnarReader):
     def _names(self) -> TopicNames:
         return TopicNames(self._options.topics)
 
-    def _track_sessions(
-        self, sessions: SessionTracker, exchanges: ExchangeColumns, filtered: DecodedPart | None = None
-    ) -> dict[int, FetchSession | None]:
-        """The session of each fetch of a part, by row. Args: filtered: None if the bodies have not been checked."""
+    def _part_sessions(
+        self, sessions: StreamedSessions, exchanges: ExchangeColumns, filtered: DecodedPart | None = None
+    ) -> PartSessions:
+        """The sessions of a part. Args: filtered: None if the bodies have not been checked."""
         is_good, span = np.zeros(len(exchanges), dtype=np.bool_), NO_DATA
         if filtered is not None:
             is_good, span = filtered.is_good, filtered.span
-        out = {}
-        for rows in _split_rows(np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]):
-            found = session_columns.session_exchanges(self._exchange_builder, exchanges, rows, is_good, span)
-            for row, exchange in zip(rows.tolist(), found, strict=True):
-                if isinstance(exchange, Exchange):
-                    out[row] = sessions.follow(exchange)
-                else:
-                    out[row] = sessions.follow_request(exchange)
-        return out
+        return PartSessions(sessions, self._exchange_builder, exchanges, is_good, span)
 
     def _filter_part(self, part: int, exchanges: ExchangeColumns) -> DecodedPart:
         is_wanted, is_good = np.ones(len(exchanges), dtype=np.bool_), np.zeros(len(exchanges), dtype=np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class HeaderColumns:
         # In a series of files, a row has the name of the file in which it begins.
         files = (index.file_starts if file == index.file else None) or [(0, file)]
         self._starts = np.array([start for start, _ in files], dtype=np.int64)
-        self._files = pa.array([name for _, name in files], type=pa.string())
+        self._file_names = [name for _, name in files]
         self._flow_arrays: dict[str, pa.Array] = {}
         self._client_ids = pa.array(index.client_ids, type=pa.string())
         self._types = {field.name: field.type for field in arrow_schema("messages")}
@@ -77,6 +77,11 @@ class HeaderColumns:
         """The column `file` of rows that begin at these times, in nanoseconds."""
         file_number = np.searchsorted(self._starts, ts, "right") - 1
         return self._files.take(pa.array(np.maximum(file_number, 0)))
+
+    @cached_property
+    def _files(self) -> pa.Array:
+        # Arrow has no names that are not valid UTF-8: those fail only if the column is used.
+        return pa.array(self._file_names, type=pa.string())
 
     def _convert_packets(self, name: str, values: Ints) -> Ints:
         return self._index.file_packet_numbers(values) if name in {"req_packet", "resp_packet"} else values

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition, FilteredOutcome
     from kwire.capture.columnar.reader import DecodedPart
+    from kwire.capture.columnar.streamed_sessions import SessionsByRow
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from kwire.capture.options import Options
     from kwire.capture.rows.reorder_buffer import TableLine
 
-# Limits of the exchanges whose lines are made at once: their count, the size of their frames in bytes, and the count of
-# those between them that are built one by one.
+# Limits of the exchanges whose lines are made at once: their count, the size of their frames in bytes, the packets of
+# the capture between them, and the count of those between them that are built one by one.
 _COUNT_MAX = 8192
 _OTHERS_MAX = ORDER_WINDOW // 2
 _SIZE_MAX = 8 * 1024 * 1024
+_PACKETS_MAX = 32 * 1024
 
 
 class LineReader(FilteredReader):
@@ -80,11 +82,8 @@ class LineReader(FilteredReader):
         exchanges: ExchangeColumns,
         filtered: DecodedPart,
         is_selected: Bools,
-        sessions_by_row: dict[int, FetchSession | None],
+        sessions_by_row: SessionsByRow,
     ) -> Iterator[tuple[int, FilteredOutcome]]:
-        if self._columns is None:
-            yield from super()._select_outcomes(exchanges, filtered, is_selected, sessions_by_row)
-            return
         is_line = filtered.is_wanted & filtered.is_good & (exchanges.request.frame.packet > self._after)
         reached = 0
         for rows in _split_rows(np.nonzero(is_selected)[0], exchanges, is_line):
@@ -110,7 +109,7 @@ class LineReader(FilteredReader):
         exchanges: ExchangeColumns,
         selected: Ints,
         filtered: DecodedPart,
-        sessions_by_row: dict[int, FetchSession | None],
+        sessions_by_row: SessionsByRow,
     ) -> PrebuiltLines:
         """The lines of valid exchanges."""
         chosen, rows = exchanges.select(selected), np.searchsorted(filtered.plain, selected)
@@ -149,5 +148,7 @@ def _split_rows(rows: Ints, exchanges: ExchangeColumns, is_line: Bools) -> Itera
     cost = (
         (np.maximum(request, 0) + np.maximum(response, 0)) / _SIZE_MAX + 1 / _COUNT_MAX + ~is_line[rows] / _OTHERS_MAX
     )
+    # Outcomes of the streaming pipeline between them wait for these.
+    cost[1:] += np.diff(exchanges.completed_by[rows]) / _PACKETS_MAX
     part = np.cumsum(cost).astype(np.int64)
     return iter(np.split(rows, np.nonzero(np.diff(part))[0] + 1)) if len(rows) else iter(())

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from pathlib import Path
 
 import pytest
 
 from kwire.capture import progressive_reader
+from kwire.capture.columnar import line_reader
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import IndexingStarted, Replayed, Restarted
 from kwire.capture.reader import collect_topic_names, read_events, read_outcomes
 from kwire.headers import encode_request, encode_response
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
-from tests.support.captures.capture_files import SHARE, CapturedConnection, build_pcap
+from tests.support.captures.capture_files import SHARE, CapturedConnection, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import FILES, build_test_captures
 from tests.support.captures.late_topic_name import late_name_capture
 from tests.support.cli.commands import Capsys, Shown, run_kwire
@@ -82,8 +84,23 @@ def test_captures_of_every_kind_and_damage(
 ) -> None:
     path = tmp_path / "made.pcap"
     path.write_bytes(MADE[name])
-    for way in ("table", "json of what failed"):
+    for way in ("table", "json", "json of what failed"):
         of_file, of_stream = decode_as_file_and_stream(path, WAYS[way], capsys, monkeypatch)
+
+        assert of_file == of_stream
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("path", [FILES[0], SHARE], ids=lambda path: path.stem)
+def test_lines_of_clean_flows_are_in_order_among_lossy_flows(
+    path: Path, seed: int, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, copy = random.Random(seed), tmp_path / "lossy.pcap"
+    copy.write_bytes(build_pcap([each for each in read_ip_packets(path) if chance.random() > 0.02]))
+    # Few lines at once, so that outcomes of lossy flows belong between them.
+    monkeypatch.setattr(line_reader, "_COUNT_MAX", 5)
+    for way in ("table", "json"):
+        of_file, of_stream = decode_as_file_and_stream(copy, WAYS[way], capsys, monkeypatch)
 
         assert of_file == of_stream
 
