@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.context import Context
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.storage.memory_budget import MemoryBudget
 
 _FIRST_VERSION_WITH_ELR = 1
 
@@ -46,12 +47,14 @@ def build_core(
     share_edition: str | None = None,
     share_persister: str = "default",
     versions: ApiLimits | None = None,
+    budget: MemoryBudget | None = None,
 ) -> Core:
     """Build a cluster of `node_count` nodes with consecutive ids from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
     share-partitions in their own log. versions: the API versions of an older broker.
+    budget: of the memory of all logs, None for no limit.
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
     an unknown edition.
     """
@@ -66,9 +69,7 @@ def build_core(
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
-    has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
-    group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
-    configs = Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
+    configs = _create_configs(config, features, rules)
     configs.track_topics(metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
 
@@ -93,7 +94,7 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    state.log_store = store = LogStore(metadata, configs, wake, started_ms=now_ms)
+    state.log_store = store = LogStore(metadata, configs, wake, started_ms=now_ms, budget=budget)
     rack = config.string("broker.rack")
 
     def make_node(node_id: int) -> Node:
@@ -105,6 +106,12 @@ def build_core(
     for name, count in topics.items():
         core.create_topic(name, count)
     return core
+
+
+def _create_configs(config: BrokerConfig, features: Mapping[str, int], rules: ShareRules) -> Configs:
+    has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
+    group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
+    return Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
 
 
 def _config_with_edition_defaults(config: BrokerConfig, rules: ShareRules, defaults: Mapping[str, str]) -> BrokerConfig:

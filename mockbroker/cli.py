@@ -23,6 +23,7 @@ from mockbroker.cluster_options import (
     refuse_unsupported_options,
 )
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.config.memory_limit import parse_memory_limit
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
@@ -161,6 +162,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         profile=parsed.profile,
         host=parsed.host,
         advertised=parsed.advertised,
+        memory_limit=parse_memory_limit(parsed.memory_limit),
     )
 
 
@@ -269,6 +271,8 @@ def _add_content_options(group: argparse._ArgumentGroup) -> None:
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
     add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
     add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
+    memory = "of all logs, as 512MiB; above it produced batches are refused (default: half of the machine's)"
+    add("--memory-limit", metavar="SIZE", help=memory)
     add("--data-dir", help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
 
 

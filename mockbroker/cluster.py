@@ -18,6 +18,7 @@ from mockbroker.cluster_options import (
     refuse_own_listeners,
 )
 from mockbroker.config.broker_config import BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.memory_limit import parse_memory_limit
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
 from mockbroker.controlled import Controlled
@@ -57,6 +58,8 @@ class Cluster(Controlled, ClusterMethods):
     control: the port of the control over HTTP, or "HOST:PORT", 0 for a free one; its URL is `control_url`
     (docs/control.md). control_token: that its requests need.
     faults: added at the start, each as a `Fault` or in its JSON form, or the path of a JSON file (docs/faults.md).
+    memory_limit: of the logs together, in bytes or as "512MiB"; half of the machine's memory by default, "none" for no
+    limit.
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
@@ -86,6 +89,7 @@ class Cluster(Controlled, ClusterMethods):
         control_token: str | None = None,
         host: str | None = None,
         advertised: str | None = None,
+        memory_limit: int | str | None = None,
     ) -> None:
         check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
@@ -119,6 +123,7 @@ class Cluster(Controlled, ClusterMethods):
             profile=profile,
             host=host,
             advertised=advertised,
+            memory_limit=parse_memory_limit(memory_limit),
         )
         super().__init__(options, control_options, _load_control_api)
 

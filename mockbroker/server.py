@@ -23,6 +23,7 @@ from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.listeners import Listener, check_node_count, parse_listeners, place_listeners
 from mockbroker.net.network_server import NetworkServer
+from mockbroker.state.storage.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ class Options:
     versions: the API versions of an older broker. host: where the nodes listen. advertised: the address that
     clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
-    profile: of timers, which `config` has.
+    profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
     """
 
     nodes: int = 1
@@ -69,6 +70,7 @@ class Options:
     advertised: str | None = None
     security: ClientSecurity | None = field(default=None, repr=False)
     profile: str = DEFAULT_PROFILE
+    memory_limit: int | None = None
 
 
 class Server:
@@ -116,6 +118,7 @@ class Server:
             share_edition=options.share_edition,
             share_persister=options.share_persister,
             versions=versions,
+            budget=MemoryBudget(options.memory_limit, _log_full_memory),
         )
         _record_topic_names(core)
         self._cluster_log.watch(core.state)
@@ -247,6 +250,11 @@ class Server:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""
         name = listener or self._listeners[0].name
         return ",".join("{}:{}".format(*node.endpoint(name)) for node in self._nodes)
+
+
+def _log_full_memory(used: int, limit: int) -> None:
+    template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
+    SERVER.warning(template, used=used, limit=limit)
 
 
 def _record_topic_names(core: Core) -> None:

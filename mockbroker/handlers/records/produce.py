@@ -35,6 +35,7 @@ from mockbroker.state.metadata.cluster_image import Topic
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.log_validator import RecordsRefusedError
+from mockbroker.state.storage.memory_budget import MemoryFullError
 from mockbroker.state.storage.verification_guard import UnverifiedError, VerificationGuard
 
 #: The guard of each transactional batch, or the error that rejects it, by topic id and partition.
@@ -234,7 +235,7 @@ def _error_row(index: int, error: KafkaError, *, log_start: int = -1) -> Partiti
     row = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1)
     if error.code not in _WITHOUT_LOG_START:
         row.log_start_offset = log_start
-    if isinstance(error, RecordsRefusedError | UnverifiedError):
+    if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError):
         row.error_message = error.message
     if isinstance(error, RecordsRefusedError):
         row.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]

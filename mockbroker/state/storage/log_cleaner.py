@@ -194,6 +194,7 @@ def _merge_segments(group: Sequence[LogSegment], end: int, remaining: Sequence[S
         sum(batch.size for batch in inside),
         inside[0].max_timestamp if inside else -1,
         max((batch.max_timestamp for batch in inside), default=-1),
+        batch_count=len(inside),
     )
 
 

@@ -11,6 +11,7 @@ from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Top
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import Settings, read_int
 from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
+from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
 
@@ -25,13 +26,23 @@ class LogStore:
 
     A record is on every replica that follows at once; for a replica that has stopped, its own end is stored until it is
     elected. A log exists until its topic is deleted.
-    started_ms: the start of the brokers, which the periodic checks of the cleaner are counted from.
+    started_ms: the start of the brokers, which the periodic checks of the cleaner are counted from. budget: of the
+    memory of all logs.
     """
 
-    def __init__(self, metadata: ClusterImage, configs: TopicConfigs, wake: Wake, *, started_ms: int = 0) -> None:
+    def __init__(
+        self,
+        metadata: ClusterImage,
+        configs: TopicConfigs,
+        wake: Wake,
+        *,
+        started_ms: int = 0,
+        budget: MemoryBudget | None = None,
+    ) -> None:
         self._metadata = metadata
         self._configs = configs
         self._wake = wake
+        self._budget = MemoryBudget() if budget is None else budget
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
         self._started_ms = started_ms
         self._cleaner_schedule: CleanerSchedule | None = None
@@ -46,7 +57,10 @@ class LogStore:
         if log is None:
             rules = _CachedAppendRules(self._configs, topic.name, lambda: self._update_replicas_of(key))
             log = PartitionLog(
-                rules.current_rules, lambda: self._on_offsets_changed(key), lambda: self._on_log_changed(key)
+                rules.current_rules,
+                lambda: self._on_offsets_changed(key),
+                lambda: self._on_log_changed(key),
+                self._budget,
             )
             log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
             self._logs[key] = log
@@ -126,7 +140,9 @@ class LogStore:
         for partition in topic.partitions:
             key = (topic.topic_id, partition.index)
             if change is TopicChange.DELETED:
-                self._logs.pop(key, None)
+                deleted = self._logs.pop(key, None)
+                if deleted is not None:
+                    deleted.segments.release_memory()
                 self._stopped_replicas.pop(key, None)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)

@@ -15,9 +15,11 @@ from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
 from mockbroker.state.storage.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
+from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments
 from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, StoredBatch, TimestampOffset
+from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
 Data = bytes | bytearray | memoryview
@@ -38,7 +40,8 @@ class PartitionLog:
     rules: the topic's append rules, read at each append. on_offsets_changed: called after each append, and after each
     change of the log start or the high watermark. A following replica has every record at once, so the high watermark
     is the end of the log unless it is held (`mockbroker.state.storage.replicas`). on_hidden_append: called instead when
-    no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any.
+    no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any. budget: of
+    the memory of all logs.
     """
 
     def __init__(
@@ -46,11 +49,12 @@ class PartitionLog:
         rules: Callable[[], AppendRules],
         moved: Callable[[], None] = lambda: None,
         grown: Callable[[], None] = lambda: None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.start_offset = 0
         self.end_offset = 0
         self.producers = ProducerStates()
-        self.segments = LogSegments()
+        self.segments = LogSegments(budget)
         self._verification_guards = VerificationGuards()
         self._rules = rules
         self._on_offsets_changed = moved
@@ -119,7 +123,7 @@ class PartitionLog:
         guard: of a transactional batch, None without verification.
         Raises: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP (RecordsRefusedError for single records),
         MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
-        INVALID_TXN_STATE.
+        INVALID_TXN_STATE, KAFKA_STORAGE_ERROR without memory.
         """
         rules = self._rules()
         batch = read_one_batch(data)
@@ -132,6 +136,7 @@ class PartitionLog:
                     return AppendResult(again.first_offset, again.last_offset, again.timestamp, is_duplicate=True)
                 self._check_verification(batch, guard, origin)
                 self.producers.check_batch(batch)
+            self.segments.budget.check_space(batch.size)
         else:
             self._check_verification(batch, guard, origin)
         if written is None and rules.append_time:
@@ -257,27 +262,11 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record from the log start on with this timestamp or a later one, or None."""
-        # The running maximum of timestamps never decreases, so bisection finds the first batch that reaches the time.
-        for batch in self._index.batches[self._index.find_timestamp(timestamp) :]:
-            if batch.max_timestamp < timestamp or batch.is_hidden:
-                continue
-            for record in batch.records():
-                if record.timestamp >= timestamp and record.offset >= self.start_offset:
-                    return TimestampOffset(record.offset, record.timestamp, batch.leader_epoch)
-        return None
+        return find_first_since(self._index, timestamp, start_offset=self.start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all segments, deleted records included, or None."""
-        newest = self._index.max_timestamps[-1] if len(self._index) else -1
-        deleted = self._deleted_batches.newest_batch(self.segments)
-        batches = self._index.batches[self._index.find_timestamp(newest) :]
-        if deleted is not None and deleted.max_timestamp >= newest:
-            newest, batches = deleted.max_timestamp, [deleted]
-        for batch in batches:
-            for record in batch.records():
-                if record.timestamp == newest:
-                    return TimestampOffset(record.offset, newest, batch.leader_epoch)
-        return None
+        return find_newest(self._index, self._deleted_batches.newest_batch(self.segments))
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from mockbroker.state.storage.memory_budget import BATCH_COST, MemoryBudget
+
 #: Distributes the jitter over the base offsets of segments; Knuth's multiplier.
 _SPREAD = 2_654_435_761
 
@@ -32,7 +34,7 @@ class LogSegment(msgspec.Struct):
     first_timestamp: the largest one of its first batch, which its age is counted from; -1 without a batch.
     max_timestamp: the largest of all, -1 when no record has one. written_ms: the time of the last append.
     indexed_offsets: the base offsets of the batches with an entry in the offset index. unindexed_size: the bytes since
-    the last one.
+    the last one. batch_count: for the memory that they take.
     """
 
     base_offset: int
@@ -44,6 +46,7 @@ class LogSegment(msgspec.Struct):
     max_timestamp: int = -1
     indexed_offsets: list[int] = msgspec.field(default_factory=list)
     unindexed_size: int = 0
+    batch_count: int = 0
 
     @property
     def newest_ms(self) -> int:
@@ -60,10 +63,11 @@ class LogSegment(msgspec.Struct):
 class LogSegments:
     """All segments of a log in order; there is at least one after the first append.
 
-    cleaned_to: offsets below are compacted; None before the first compaction.
+    cleaned_to: offsets below are compacted; None before the first compaction. budget: of the memory of all logs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self.budget = MemoryBudget() if budget is None else budget
         self.cleaned_to: int | None = None
         self._segments: list[LogSegment] = []
         self._base_offsets: list[int] = []
@@ -98,6 +102,8 @@ class LogSegments:
             last.unindexed_size = 0
         last.unindexed_size += size
         last.size += size
+        last.batch_count += 1
+        self.budget.used += size + BATCH_COST
         last.max_timestamp = max(last.max_timestamp, timestamp)
         last.written_ms = now_ms
 
@@ -129,24 +135,40 @@ class LogSegments:
     def drop_first(self, count: int) -> None:
         """Remove the first segments; at least one stays."""
         assert count < len(self._segments)
+        self.budget.used -= _memory_of(self._segments[:count])
         del self._segments[:count], self._base_offsets[:count]
 
     def replace_first(self, count: int, merged: Sequence[LogSegment]) -> None:
         """Replace the first segments."""
+        self.budget.used += _memory_of(merged) - _memory_of(self._segments[:count])
         self._segments[:count] = merged
         self._base_offsets[:count] = [segment.base_offset for segment in merged]
+
+    def release_memory(self) -> None:
+        """The log is deleted: its memory is free."""
+        self.budget.used -= _memory_of(self._segments)
+        self._segments, self._base_offsets = [], []
 
     def truncate_to(self, offset: int, removed: Iterable[tuple[int, int]] = ()) -> None:
         """Remove the segments that start at or above an offset, except the first one.
 
         removed: base offset and size of each batch that is removed.
         """
+        before = _memory_of(self._segments)
         for base_offset, size in removed:
-            self._segments[self.floor_index(base_offset)].size -= size
+            segment = self._segments[self.floor_index(base_offset)]
+            segment.size -= size
+            segment.batch_count -= 1
         keep = max(1, bisect_right(self._base_offsets, offset - 1))
         del self._segments[keep:], self._base_offsets[keep:]
+        self.budget.used += _memory_of(self._segments) - before
         last = self._segments[-1]
         del last.indexed_offsets[bisect_left(last.indexed_offsets, offset) :]
         last.unindexed_size = 0
         if self.cleaned_to is not None:
             self.cleaned_to = min(self.cleaned_to, offset)
+
+
+def _memory_of(segments: Iterable[LogSegment]) -> int:
+    """The bytes of memory that the batches of these segments take."""
+    return sum(segment.size + segment.batch_count * BATCH_COST for segment in segments)
