@@ -1,0 +1,190 @@
+"""Files in memory that fail on demand, and lose what a crash of the machine loses; for tests and the simulator.
+
+Two images of each file: what the system has, which a killed process leaves behind, and what is on the disk, which a
+crash of the machine leaves behind: the bytes and names up to the last `sync`, and possibly a part of what came after.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from enum import Enum
+from pathlib import PurePosixPath
+
+from mockbroker.log_directory.file_layer import Data
+
+
+class FileFault(Enum):
+    """What goes wrong at one call."""
+
+    WRITE_FAILS = "write fails"
+    SHORT_WRITE = "short write"
+    SYNC_FAILS = "sync fails"
+    BIT_FLIPS = "bit flips on read"
+
+
+class SimulatedFiles:
+    """Files in memory. choose_fault: asked before each call that can fail; capacity: bytes of the disk, None: no limit.
+
+    After a failed write a file has its old size, as with a real disk.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        choose_fault: Callable[[str], FileFault | None] = lambda _: None,
+        capacity: int | None = None,
+    ) -> None:
+        self.capacity = capacity
+        self.rng = rng
+        self._choose_fault = choose_fault
+        self._contents: dict[str, bytearray] = {}
+        self._folders = {""}
+        self._on_disk: dict[str, bytes] = {}
+        self._folders_on_disk = {""}
+
+    @property
+    def used(self) -> int:
+        """Bytes of all files."""
+        return sum(map(len, self._contents.values()))
+
+    def crash_machine(self) -> SimulatedFiles:
+        """What is left when the machine loses power: synced bytes, and of later appends a part, or zeros for it."""
+        left = SimulatedFiles(self.rng, choose_fault=self._choose_fault, capacity=self.capacity)
+        left._folders = left._folders_on_disk = set(self._folders_on_disk)
+        for path, synced in self._on_disk.items():
+            data = bytearray(synced)
+            later = bytes(self._contents.get(path, b"")[len(synced) :])
+            if later and bytes(self._contents[path][: len(synced)]) == synced:
+                kept = self.rng.randrange(len(later) + 1)
+                data += later[:kept]
+                # The size can be on the disk without the data.
+                data += bytes(self.rng.choice((0, self.rng.randrange(len(later) - kept + 1))))
+            left._contents[path] = data
+            left._on_disk[path] = bytes(data)
+        return left
+
+    def list_names(self, folder: str) -> list[str]:
+        """The sorted names in a folder."""
+        self._check_folder(folder)
+        prefix = f"{folder}/" if folder else ""
+        paths = (path for path in (*self._contents, *self._folders) if path.startswith(prefix) and path != folder)
+        return sorted({path[len(prefix) :].split("/")[0] for path in paths if path})
+
+    def create_folder(self, folder: str) -> None:
+        """Create a folder, unless it exists."""
+        self._folders.add(folder)
+        self._folders_on_disk.add(folder)
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with everything in it."""
+        self._check_folder(folder)
+        for path in [path for path in self._contents if path.startswith(f"{folder}/")]:
+            self.remove(path)
+        self._folders.discard(folder)
+        self._folders_on_disk.discard(folder)
+
+    def open_file(self, path: str) -> SimulatedFile:
+        """A file for reading and appending, created if there is none."""
+        self._check_folder(_parent_of(path))
+        self._contents.setdefault(path, bytearray())
+        return SimulatedFile(self, path)
+
+    def read_file(self, path: str) -> bytes | None:
+        """The contents, None if there is no such file."""
+        data = self._contents.get(path)
+        return None if data is None else self.flip_bits(bytes(data), path)
+
+    def write_file(self, path: str, data: Data, *, sync: bool = False) -> None:
+        """Replace a file as a whole."""
+        self._check_folder(_parent_of(path))
+        self.fail_write(path, len(data) - len(self._contents.get(path, b"")))
+        self._contents[path] = bytearray(data)
+        if sync:
+            self.sync_file(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name; a file of that name is replaced. On the disk too: journals order renames."""
+        self._contents[new] = self._contents.pop(old)
+        if old in self._on_disk:
+            self._on_disk[new] = self._on_disk.pop(old)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists."""
+        self._contents.pop(path, None)
+        self._on_disk.pop(path, None)
+
+    def sync_folder(self, folder: str) -> None:
+        """The names in a folder are on the disk already."""
+        self._check_folder(folder)
+
+    def sync_file(self, path: str) -> None:
+        """Put the contents of a file on the disk."""
+        if self._choose_fault(path) is FileFault.SYNC_FAILS:
+            raise OSError(errno.EIO, "simulated failure of fsync", path)
+        self._on_disk[path] = bytes(self._contents[path])
+
+    def contents_of(self, path: str) -> bytearray:
+        """The bytes of a file, to be changed."""
+        return self._contents[path]
+
+    def fail_write(self, path: str, growth: int) -> None:
+        """Raise the error of a write by which a file grows, if it fails."""
+        fault = self._choose_fault(path)
+        if fault in (FileFault.WRITE_FAILS, FileFault.SHORT_WRITE):
+            raise OSError(errno.EIO, f"simulated: {fault.value}", path)
+        if self.capacity is not None and self.used + growth > self.capacity:
+            raise OSError(errno.ENOSPC, "simulated: no space left", path)
+
+    def flip_bits(self, data: bytes, path: str) -> bytes:
+        """The bytes as they are read: with a fault, one bit of them is wrong."""
+        if not data or self._choose_fault(path) is not FileFault.BIT_FLIPS:
+            return data
+        changed = bytearray(data)
+        changed[self.rng.randrange(len(changed))] ^= 1 << self.rng.randrange(8)
+        return bytes(changed)
+
+    def _check_folder(self, folder: str) -> None:
+        if folder not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+
+
+class SimulatedFile:
+    """An open file of `SimulatedFiles`."""
+
+    def __init__(self, files: SimulatedFiles, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self._files.contents_of(self._path))
+
+    def read(self, position: int, size: int) -> bytes:
+        """The bytes from a position on, fewer at the end of the file."""
+        data = bytes(self._files.contents_of(self._path)[position : position + size])
+        return self._files.flip_bits(data, self._path)
+
+    def append(self, data: Data) -> None:
+        """Write all of it behind the end; if that fails the file is as before."""
+        self._files.fail_write(self._path, len(data))
+        self._files.contents_of(self._path).extend(data)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        del self._files.contents_of(self._path)[size:]
+
+    def sync(self) -> None:
+        """Put everything on the disk."""
+        self._files.sync_file(self._path)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _parent_of(path: str) -> str:
+    parent = str(PurePosixPath(path).parent)
+    return "" if parent == "." else parent
