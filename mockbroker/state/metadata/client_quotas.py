@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import IntEnum
 
 import msgspec
@@ -64,6 +66,7 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self._values: dict[QuotaEntity, dict[str, float]] = {}
+        self._levels: dict[str, Counter[tuple[str, ...]]] = {}
         self.change_count = 0
 
     def apply_changes(self, entity: QuotaEntity, changes: Sequence[QuotaChange]) -> dict[str, float]:
@@ -85,11 +88,24 @@ class ClientQuotas:
 
     def set_quotas(self, entity: QuotaEntity, values: Mapping[str, float]) -> None:
         """Replace the values of an entity; without values the entity is removed."""
+        before = self._values.get(entity, {})
         if values:
             self._values[entity] = dict(values)
         else:
             self._values.pop(entity, None)
         self.change_count += 1
+        level = tuple(kind for kind, _ in entity)
+        for key in values.keys() ^ before.keys():
+            self._levels.setdefault(key, Counter())[level] += 1 if key in values else -1
+
+    def find_value(self, entity: QuotaEntity, key: str) -> float | None:
+        """The value of an entity for a key, or None."""
+        values = self._values.get(entity)
+        return None if values is None else values.get(key)
+
+    def levels_of(self, key: str) -> AbstractSet[tuple[str, ...]]:
+        """The types of all entities with a value for a key, as ("client-id", "user")."""
+        return {level for level, count in self._levels.get(key, {}).items() if count}
 
     def find_entities(
         self, components: Sequence[FilterComponent], *, strict: bool
