@@ -5,7 +5,7 @@ Conditions are evaluated on columns, for many exchanges at once. Only exchanges 
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
 from kwire.capture.columnar.span_data import NO_DATA
+from kwire.capture.columnar.streamed_lines import follow_deferred
 from kwire.capture.columnar.streamed_sessions import PartSessions, StreamedSessions
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
@@ -82,15 +84,21 @@ class FilteredReader(ColumnarReader):
     def filtered_outcomes(self, level: str) -> Iterator[FilteredOutcome]:
         """The outcomes in the order of completion. The names of all topics should be known before."""
         sessions = SessionTracker() if self._options.sessions and level == "messages" else None
-        numbered = self._numbered_outcomes(level, issues=True)
+        numbered = self._numbered_outcomes(level, issues=True, decoder=self._streamed_decoder)
         if sessions is None:
             yield from self._merge_streamed(self._columnar_outcomes(None), numbered)
             return
         # Sessions may continue in flows that are not clean: the exchanges of all flows are tracked together.
-        streamed = StreamedSessions(sessions, numbered)
+        follow = partial(follow_deferred, sessions, self._deferred_decoder)
+        streamed = StreamedSessions(sessions, numbered, follow)
         for outcome in self._merge_streamed(self._columnar_outcomes(streamed), streamed):
             streamed.follow(outcome)
             yield outcome
+
+    @property
+    def _streamed_decoder(self) -> DeferredDecoder | None:
+        """The decoder of other flows, for readers that complete their exchanges afterwards."""
+        return None
 
     def _merge_streamed(
         self, columnar: Iterator[tuple[int, FilteredOutcome]], streamed: Iterator[tuple[int, Outcome]]
@@ -179,7 +187,7 @@ class FilteredReader(ColumnarReader):
         if name in json_columns.COLUMNS:
             return json_columns.json_texts(name, filtered.span, exchanges, self._options)
         if name in session_columns.COLUMNS:
-            return [_session_value(name, session, self._names) for session in sessions]
+            return [session_value(name, session, self._names) for session in sessions]
         if name == "issues":
             return [[] for _ in sessions]
         if name == "file":
@@ -280,7 +288,7 @@ def _is_decidable(condition: ColumnCondition, exchanges: ExchangeColumns, decode
     return decoded.is_good | (exchanges.response.frame.size < 0) if needed <= _RESPONSE_COLUMNS else decoded.is_good
 
 
-def _session_value(name: str, session: FetchSession | None, names: TopicNames) -> object:
+def session_value(name: str, session: FetchSession | None, names: TopicNames) -> object:
     """The value of one of the session columns."""
     if session is None:
         return None

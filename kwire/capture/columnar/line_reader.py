@@ -8,10 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.columnar import json_columns, session_columns
-from kwire.capture.columnar.filtered_reader import FilteredReader, frame_times
+from kwire.capture.columnar.filtered_reader import FilteredReader, frame_times, session_value
 from kwire.capture.columnar.json_lines import LineSource, format_lines
+from kwire.capture.columnar.streamed_lines import LineRows, is_line, select_lines
+from kwire.capture.columnar.streamed_sessions import StreamedSessions
+from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.rows.columns import arrow_schema
-from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, SkippedCount
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, SkippedCount, merge_lines, outcome_size
+from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome
-    from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.options import Options
     from kwire.capture.rows.reorder_buffer import TableLine
 
@@ -59,23 +63,49 @@ class LineReader(FilteredReader):
         columnar: Iterator[tuple[int, FilteredOutcome]],
         streamed: Iterator[tuple[int, Outcome]],
     ) -> Iterator[FilteredOutcome]:
-        """Merge both in the order of completion; lines are divided where an outcome belongs between them."""
-        waiting = next(streamed, None)
+        """Merge both in the order of completion; lines are divided where too many outcomes belong between them."""
+        source = _StreamedSource(streamed, self._after)
         for number, event in columnar:
             rest = event
-            while waiting is not None and waiting[0] < number:
-                if isinstance(rest, PrebuiltLines):
-                    count = int(np.searchsorted(rest.completed_by, waiting[0], "right"))
-                    if count:
-                        yield rest.part(0, count)
-                        rest = rest.part(count, len(rest.lines))
-                yield waiting[1]
-                waiting = next(streamed, None)
-            yield rest
-        if waiting is not None:
-            yield waiting[1]
-        for _, outcome in streamed:
-            yield outcome
+            while taken := source.take(number):
+                if not isinstance(rest, PrebuiltLines):
+                    yield from self._streamed_events(taken)
+                    continue
+                count = int(np.searchsorted(rest.completed_by, taken[-1][0], "right"))
+                yield from self._streamed_events(taken, rest.part(0, count))
+                rest = rest.part(count, len(rest.lines))
+            if not isinstance(rest, PrebuiltLines) or rest.lines:
+                yield rest
+        while taken := source.take(None):
+            yield from self._streamed_events(taken)
+
+    @property
+    def _streamed_decoder(self) -> DeferredDecoder | None:
+        options = self._options
+        is_selected = not (self._conditions or options.apis or options.exchange_filter is not None)
+        return self._deferred_decoder if is_selected and options.edition == DEFAULT_EDITION else None
+
+    def _streamed_events(
+        self, taken: Sequence[tuple[int, Outcome]], lines: PrebuiltLines | None = None
+    ) -> Iterator[FilteredOutcome]:
+        """What becomes of outcomes of the streaming pipeline, and of lines of clean flows among them."""
+        numbered = []
+        complete = self._deferred_decoder.complete
+        for number, outcome in taken:
+            if is_line(outcome, self._after):
+                assert isinstance(outcome, Exchange)
+                numbered.append((number, outcome))
+            else:
+                yield complete(outcome) if isinstance(outcome, Exchange) else outcome
+        parts = [] if lines is None else [lines]
+        if numbered:
+            assert self._columns is not None
+            rows, others = select_lines(numbered, self._header_columns, self._columns)
+            yield from map(complete, others)
+            parts.append(self._prebuilt_lines(rows))
+        merged = merge_lines(parts) if parts else None
+        if merged is not None and merged.lines:
+            yield merged
 
     def _select_outcomes(
         self,
@@ -92,7 +122,7 @@ class LineReader(FilteredReader):
                 yield int(rows[0]), SkippedCount(stop - reached - len(rows))
             reached = stop
             is_in_lines = is_line[rows]
-            lines = self._prebuilt_lines(exchanges, rows[is_in_lines], filtered, sessions_by_row)
+            lines = self._prebuilt_lines(self._line_rows(exchanges, rows[is_in_lines], filtered, sessions_by_row))
             others = rows[~is_in_lines]
             built = self._exchange_builder.build_exchanges(exchanges.select(others))
             # The receiver sorts by time within a window. Those built one by one come first, because they are few.
@@ -104,42 +134,69 @@ class LineReader(FilteredReader):
         if reached < len(exchanges):
             yield len(exchanges), SkippedCount(len(exchanges) - reached)
 
-    def _prebuilt_lines(
+    def _line_rows(
         self,
         exchanges: ExchangeColumns,
         selected: Ints,
         filtered: DecodedPart,
         sessions_by_row: SessionsByRow,
-    ) -> PrebuiltLines:
-        """The lines of valid exchanges."""
-        chosen, rows = exchanges.select(selected), np.searchsorted(filtered.plain, selected)
+    ) -> LineRows:
+        """Valid exchanges of clean flows."""
+        chosen, rows, decoded = exchanges.select(selected), np.searchsorted(filtered.plain, selected), filtered.decoded
         sessions = [sessions_by_row.get(row) for row in selected.tolist()]
-        lines = self._format_lines(chosen, rows, filtered, sessions)
-        frame = chosen.request.frame
-        assert filtered.decoded is not None
-        error = self._build_column("error_code", chosen, filtered.decoded, rows)
-        return PrebuiltLines(chosen.completed_by, frame.ts, frame.offset, lines, error.fill_null(0).to_numpy() != 0)
+        assert decoded is not None
+        return LineRows(chosen, filtered.span, sessions, lambda name: self._build_column(name, chosen, decoded, rows))
 
-    def _format_lines(
-        self, chosen: ExchangeColumns, rows: Ints, filtered: DecodedPart, sessions: list[FetchSession | None]
-    ) -> Sequence[str | TableLine]:
-        """The lines of these exchanges. Args: rows: their rows in what was decoded."""
+    def _prebuilt_lines(self, rows: LineRows) -> PrebuiltLines:
+        """The lines of valid exchanges."""
+        exchanges, lines = rows.exchanges, self._format_lines(rows)
+        frame, error = exchanges.request.frame, rows.build_column("error_code")
+        has_error = error.fill_null(0).to_numpy() != 0
+        return PrebuiltLines(exchanges.completed_by, frame.ts, frame.offset, lines, has_error)
+
+    def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
+        """The lines of these exchanges."""
+        exchanges = rows.exchanges
         types = {field.name: field.type for field in arrow_schema("messages")}
 
         def array(name: str) -> pa.Array:
             """The values of a column without times and bodies."""
             if name in session_columns.COLUMNS:
-                values = self._column_values(name, chosen, rows, filtered, sessions)
+                values = [session_value(name, session, self._names) for session in rows.sessions]
                 return pa.array(values, type=types[name])
-            assert filtered.decoded is not None
-            return self._build_column(name, chosen, filtered.decoded, rows)
+            return rows.build_column(name)
 
         def bodies(name: str) -> list[str | None]:
             """The texts of a column of bodies."""
-            return json_columns.json_texts(name, filtered.span, chosen, self._options, is_escaped=True)
+            return json_columns.json_texts(name, rows.span, exchanges, self._options, is_escaped=True)
 
-        source = LineSource(len(chosen), self._file, lambda name: frame_times(name, chosen), bodies, array)
+        source = LineSource(len(exchanges), self._file, lambda name: frame_times(name, exchanges), bodies, array)
         return format_lines(source, self._line_names)
+
+
+class _StreamedSource:
+    """Takes the outcomes of the streaming pipeline, as many as can be lines together."""
+
+    def __init__(self, outcomes: Iterator[tuple[int, Outcome]], after: int) -> None:
+        self._outcomes = outcomes
+        self._after = after
+        self._next = next(outcomes, None)
+
+    def take(self, before: int | None) -> list[tuple[int, Outcome]]:
+        """The next outcomes before a packet, or any, with their sessions."""
+        taken: list[tuple[int, Outcome]] = []
+        other_count = size = 0
+        while self._next is not None and (before is None or self._next[0] < before):
+            number, outcome = self._next
+            if isinstance(self._outcomes, StreamedSessions):
+                self._outcomes.follow(outcome)
+            taken.append((number, outcome))
+            other_count += not is_line(outcome, self._after)
+            size += outcome_size(outcome)
+            self._next = next(self._outcomes, None)
+            if len(taken) >= _COUNT_MAX or other_count >= _OTHERS_MAX or size >= _SIZE_MAX:
+                break
+        return taken
 
 
 def _split_rows(rows: Ints, exchanges: ExchangeColumns, is_line: Bools) -> Iterator[Ints]:

@@ -70,7 +70,7 @@ class StreamedBatches:
                 rows += self._build_rows(self._decoder.complete(outcome))
         if not deferred:
             return [], rows
-        batch = _DeferredExchanges(deferred)
+        batch = DeferredExchanges(deferred)
         decoded = body_columns.BodyColumns(batch.span, batch.exchanges, self._needed)
         is_good = decoded.is_good & batch.has_valid_client_id
         for row in np.nonzero(~is_good)[0].tolist():
@@ -85,7 +85,7 @@ class StreamedBatches:
     def _build_column(
         self,
         name: str,
-        batch: _DeferredExchanges,
+        batch: DeferredExchanges,
         decoded: body_columns.BodyColumns,
         good: Ints,
         chosen: ExchangeColumns,
@@ -101,7 +101,7 @@ class StreamedBatches:
         return self._headers.build_column(name, chosen) if own is None else own.take(pa.array(good))
 
 
-class _DeferredExchanges:
+class DeferredExchanges:
     """Deferred exchanges as columns. `span`: the bytes of all their frames."""
 
     def __init__(self, exchanges: list[Exchange]) -> None:

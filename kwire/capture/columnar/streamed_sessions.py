@@ -12,7 +12,7 @@ from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
     from kwire.capture.columnar.span_data import SpanData
@@ -36,9 +36,15 @@ class SessionsByRow(Protocol):
 class StreamedSessions:
     """The outcomes of the streaming pipeline with the numbers of their packets; `session` of each is set in time."""
 
-    def __init__(self, sessions: SessionTracker, outcomes: Iterator[tuple[int, Outcome]]) -> None:
-        """`outcomes`: in the order of completion."""
+    def __init__(
+        self,
+        sessions: SessionTracker,
+        outcomes: Iterator[tuple[int, Outcome]],
+        follow: Callable[[Exchange], FetchSession | None],
+    ) -> None:
+        """Args: outcomes: in the order of completion. follow: tracks one of their exchanges in `sessions`."""
         self._sessions = sessions
+        self._follow = follow
         self._outcomes = outcomes
         self._taken: deque[tuple[int, Outcome]] = deque()
         self._untracked: deque[tuple[int, Exchange]] = deque()
@@ -79,7 +85,7 @@ class StreamedSessions:
 
     def _track_first(self) -> None:
         _, exchange = self._untracked.popleft()
-        exchange.session = self._sessions.follow(exchange)
+        exchange.session = self._follow(exchange)
 
 
 class PartSessions:

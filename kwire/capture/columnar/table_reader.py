@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition
-    from kwire.capture.columnar.reader import DecodedPart
     from kwire.capture.columnar.span_data import SpanData
+    from kwire.capture.columnar.streamed_lines import LineRows
     from kwire.capture.index import Index
-    from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.options import Options
@@ -44,15 +43,11 @@ class TableReader(LineReader):
         """Args: conditions, after: as for `FilteredReader`."""
         super().__init__(index, options, conditions, _COLUMNS, (), after=after)
 
-    def _format_lines(
-        self, chosen: ExchangeColumns, rows: Ints, filtered: DecodedPart, sessions: list[FetchSession | None]
-    ) -> Sequence[str | TableLine]:
-        assert filtered.decoded is not None
-        times = [text[_TIME_OF_DAY] for text in time_texts(chosen.request.frame.ts).to_pylist()]
-        connections = self._header_columns.build_column("conn_id", chosen).to_pylist()
-        errors = filtered.decoded.build_column("error_name", rows).to_pylist()
-        latencies = self._header_columns.build_column("latency_us", chosen).to_pylist()
-        max_wait_ms, apis, summaries = self._read_bodies(chosen, filtered.span, sessions)
+    def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
+        times = [text[_TIME_OF_DAY] for text in time_texts(rows.exchanges.request.frame.ts).to_pylist()]
+        columns = (rows.build_column(name).to_pylist() for name in ("conn_id", "error_name", "latency_us"))
+        connections, errors, latencies = columns
+        max_wait_ms, apis, summaries = self._read_bodies(rows.exchanges, rows.span, rows.sessions)
         lines = []
         for time, connection, api, latency_us, error, summary, wait_ms in zip(
             times, connections, apis, latencies, errors, summaries, max_wait_ms, strict=True

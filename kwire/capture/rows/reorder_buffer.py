@@ -78,6 +78,24 @@ class PrebuiltLines(NamedTuple):
         return PrebuiltLines(completed_by[part], times[part], offsets[part], lines[part], has_error[part])
 
 
+def merge_lines(parts: Sequence[PrebuiltLines]) -> PrebuiltLines:
+    """The lines of all parts, in the order of completion."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    completed_by = np.concatenate([part.completed_by for part in parts])
+    order = np.argsort(completed_by, kind="stable")
+    lines = [line for part in parts for line in part.lines]
+    return PrebuiltLines(
+        completed_by[order],
+        np.concatenate([part.times for part in parts])[order],
+        np.concatenate([part.offsets for part in parts])[order],
+        [lines[row] for row in order.tolist()],
+        np.concatenate([part.has_error for part in parts])[order],
+    )
+
+
 class SkippedCount(NamedTuple):
     """A number of exchanges that failed a condition and have no issue."""
 
