@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kwire.errors import WireError
 from mockbroker.log_directory.batch_scan import find_batch_behind, scan_batches
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import checkpoints, indexes, names, producer_snapshots
@@ -209,7 +210,7 @@ def _check_indexes(files: FileLayer, segment: SegmentFile, options: RecoveryOpti
 def _load_producers(
     files: FileLayer, folder: str, segments: Sequence[LoadedSegment], end_offset: int, options: RecoveryOptions
 ) -> ProducerStates:
-    """The producer states of the newest valid snapshot, and of the batches behind it."""
+    """The producer states of the newest valid snapshot, and of the batches behind it. Raises: DamagedFileError."""
     parsed = map(names.parse_file_name, files.list_names(folder))
     offsets = sorted(found[0] for found in parsed if found is not None and found[1] == names.SNAPSHOT)
     for offset in reversed(offsets):
@@ -228,8 +229,11 @@ def _load_producers(
         break
     else:
         producers, offset = ProducerStates(), 0
-    behind = (batch for one in segments for batch in one.batches if batch.base_offset >= offset)
-    producers.replay_batches(behind)
+    for one in segments:
+        try:
+            producers.replay_batches(batch for batch in one.batches if batch.base_offset >= offset)
+        except WireError as error:
+            raise DamagedFileError(one.segment.path(names.LOG), None, f"no valid batch: {error}") from error
     return producers
 
 

@@ -197,6 +197,20 @@ def test_an_interrupted_replacement_is_finished(tmp_path: Path) -> None:
     ]
 
 
+def test_a_damaged_marker_in_a_log_that_was_closed_is_named(tmp_path: Path) -> None:
+    """After a clean shutdown checksums are not verified, but without a snapshot markers are read."""
+    directory = unpack_kafka_directory(tmp_path)
+    path = directory / "txn-0" / names.file_name(0, names.LOG)
+    for snapshot in path.parent.glob("*.snapshot"):
+        snapshot.unlink()
+    content = bytearray(path.read_bytes())
+    content[-1 - 17] ^= 0x40  # In the header of the marker's only record.
+    path.write_bytes(content)
+
+    with pytest.raises(DamagedFileError, match=f"txn-0/{path.name}: no valid batch: "):
+        _load(directory, "txn-0")
+
+
 def test_bytes_of_loaded_batches_are_read_from_the_file(tmp_path: Path) -> None:
     _write_segments(tmp_path, [[5, 10]])
     files = DiskFiles(tmp_path)
