@@ -29,6 +29,7 @@ SECRET_FIELDS: Mapping[str, frozenset[str]] = {
     "ExpireDelegationTokenRequest": frozenset({"hmac"}),
     "DescribeDelegationTokenResponse": frozenset({"hmac"}),
     "AlterUserScramCredentialsRequest": frozenset({"salt", "saltedPassword"}),
+    "UserScramCredentialRecord": frozenset({"salt", "storedKey", "serverKey"}),
     "EnvelopeRequest": frozenset({"requestData", "requestPrincipal"}),
     "EnvelopeResponse": frozenset({"responseData"}),
 }
@@ -38,6 +39,7 @@ CONFIG_MESSAGES = frozenset(
     {
         "AlterConfigsRequest",
         "AlterConfigsResponse",
+        "ConfigRecord",
         "CreateTopicsRequest",
         "CreateTopicsResponse",
         "DescribeConfigsResponse",

@@ -18,7 +18,7 @@ import grimp
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kwire", "mockbroker", "tools")
-GENERATED = ("kwire/messages/", "kwire/records/coordinator/", "kwire/error_codes.py")
+GENERATED = ("kwire/messages/", "kwire/records/coordinator/", "kwire/records/metadata/", "kwire/error_codes.py")
 FOLDER_FILES_MAX = 25
 #: Words that stand for something else than what they name. CONTRIBUTING.md says what to write instead.
 FORBIDDEN = re.compile(

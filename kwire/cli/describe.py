@@ -20,6 +20,7 @@ _KINDS = {
     "header": "headers",
     "coordinator-key": "keys of coordinator records",
     "coordinator-value": "values of coordinator records",
+    "metadata": "records of the cluster's metadata",
 }
 
 

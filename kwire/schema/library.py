@@ -29,6 +29,7 @@ _SINCE_4_4 = frozenset(
         "AbortedTxn",
         "StreamsGroupTopologyDescriptionUpdateRequest",
         "StreamsGroupTopologyDescriptionUpdateResponse",
+        "UnregisterControllerRecord",
         "UnregisterControllerRequest",
         "UnregisterControllerResponse",
     }
@@ -43,7 +44,7 @@ DEFAULT_EDITION = RELEASES[0]
 
 #: Every chain ends with the newest release. Revisions of KIP-932 by age: r1, which defines no messages, r2, r3, r4, r5.
 EDITIONS: dict[str, Edition] = {
-    "4.4": Edition(("messages", "records")),
+    "4.4": Edition(("messages", "records", "metadata")),
     "4.3": Edition(("releases/4.3",), "4.4", _SINCE_4_4),
     "4.0-early-access": Edition(("early-access",), "4.3"),
     "kip932-r1": Edition((), "kip932-r4"),

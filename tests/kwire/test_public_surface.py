@@ -47,7 +47,7 @@ def _attributes(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def _is_public(module_name: str, name: str) -> bool:
     """Whether a package lists the name. The generated modules hold nothing but public classes."""
     module: ModuleType = importlib.import_module(module_name)
-    if module_name.startswith(("kwire.messages.", "kwire.records.coordinator.")):
+    if module_name.startswith(("kwire.messages.", "kwire.records.coordinator.", "kwire.records.metadata.")):
         return hasattr(module, name) and not name.startswith("_")
     return name in getattr(module, "__all__", ())
 

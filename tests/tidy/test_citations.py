@@ -19,7 +19,7 @@ _LINK = re.compile(r"\]\(([^)#:\s]*)#([\w.-]+)\)")
 _PLACEHOLDER = re.compile(r"NAME|_$")
 #: Citations of documents that are not part of the project.
 _UNPUBLISHED = re.compile(r"\b(?:law \d|corrections? \d|pages? 00\d)", re.IGNORECASE)
-GENERATED = ("kwire/messages/", "kwire/records/coordinator/")
+GENERATED = ("kwire/messages/", "kwire/records/coordinator/", "kwire/records/metadata/")
 
 
 @cache

@@ -16,7 +16,7 @@ from tools.generate.modules import render_module
 ROOT = Path(__file__).resolve().parents[2]
 
 #: The directories that hold nothing but generated files.
-GENERATED = ("kwire/messages", "kwire/records/coordinator")
+GENERATED = ("kwire/messages", "kwire/records/coordinator", "kwire/records/metadata")
 
 
 def render_all() -> dict[str, str]:

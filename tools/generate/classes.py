@@ -56,6 +56,8 @@ def _message_text(spec: MessageSpec) -> str:
         what = f"{spec.kind.capitalize()} of {name}, API key {spec.api_key}, "
     elif spec.kind.startswith("coordinator"):
         what = f"{spec.kind.removeprefix('coordinator-')} of records of type {spec.api_key}, "
+    elif spec.kind == "metadata":
+        what = f"metadata record, API key {spec.api_key}, "
     elif spec.kind == "header":
         what = f"header of every {spec.name.removesuffix('Header').lower()}, "
     flexible = spec.flexible_versions.intersect(spec.versions)

@@ -54,6 +54,9 @@ def render_index(modules: list[Module]) -> str:
             rows += [(name, "") for name in EDITIONS[edition].removed]
             out.add_block(f'"{edition}": {{', *(f'"{name}": "{dotted}",' for name, dotted in sorted(rows)))
             out("},")
+    out("}", "", "#: The record of each API key in the cluster's metadata log, in the newest release.")
+    with out.block("METADATA_RECORDS: dict[int, str] = {"):
+        out.lines += [f'    {key}: "{name}",' for key, name in _metadata_records(modules)]
     out("}", "")
     out("#: By edition and API key, None for one that only the extended edition has; all others are inherited from it.")
     with out.block("APIS: dict[str, dict[int, Api | None]] = {"):
@@ -79,6 +82,11 @@ def _apis_of(edition: str) -> list[tuple[int, str, MessageSpec, MessageSpec]]:
         if request.kind == "request" and request.api_key is not None and request.versions:
             apis.append((request.api_key, name, request, response))
     return sorted(apis, key=lambda api: api[0])
+
+
+def _metadata_records(modules: list[Module]) -> list[tuple[int, str]]:
+    specs = [message.spec for module in modules for message in module.messages if message.spec.kind == "metadata"]
+    return sorted((spec.api_key, spec.name) for spec in specs if spec.api_key is not None)
 
 
 def _removed_keys(edition: str) -> list[int]:

@@ -64,6 +64,8 @@ def _module_name(spec: MessageSpec, edition: str) -> str:
         stem = stem.removesuffix("_key").removesuffix("_value")
         if edition == DEFAULT_EDITION:
             return f"kwire.records.coordinator.{stem}"
+    if spec.kind == "metadata":
+        return f"kwire.records.metadata.{stem}"
     package = "kwire.messages" if edition == DEFAULT_EDITION else f"kwire.messages.{edition_package(edition)}"
     return f"{package}.{stem}"
 

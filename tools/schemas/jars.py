@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from tools.oracle.jars import KAFKA_VERSIONS
 
-#: The folder of the schemas in each jar.
-_FOLDER = "common/message/"
+#: The folders of the schemas in the jars.
+_FOLDERS = ("common/message/", "common/metadata/")
+
+#: A file of Kafka's whose name is not that of its message.
+_RENAMED = {"ZkMigrationRecord.json": "ZkMigrationStateRecord.json"}
 
 
 class Source(NamedTuple):
@@ -24,7 +27,8 @@ class Source(NamedTuple):
     artifacts: tuple[str, ...]
 
 
-_ARTIFACTS = ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator")
+_COORDINATORS = ("kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator")
+_ARTIFACTS = ("kafka-clients", *_COORDINATORS, "kafka-metadata")
 
 SOURCES = {
     "4.4": Source(KAFKA_VERSIONS["4.4"], _ARTIFACTS),
@@ -51,8 +55,9 @@ def read_schemas(source: Source, folder: Path) -> dict[str, str]:
         try:
             with zipfile.ZipFile(path) as jar:
                 for name in jar.namelist():
-                    if name.startswith(_FOLDER) and name.endswith(".json"):
-                        texts[name.removeprefix(_FOLDER)] = jar.read(name).decode("utf-8")
+                    if name.startswith(_FOLDERS) and name.endswith(".json"):
+                        file = name.rpartition("/")[2]
+                        texts[_RENAMED.get(file, file)] = jar.read(name).decode("utf-8")
         except (OSError, zipfile.BadZipFile) as error:
             raise JarError(f"{path}: {error}") from error
     return texts

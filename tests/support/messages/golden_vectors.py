@@ -9,16 +9,24 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from kwire.schema import own_message_names
+from kwire.schema import load_schema, message_names, own_message_names
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = {edition: f"vectors-{edition}.jsonl.gz" for edition in ("4.4", "4.3", "4.0-early-access")}
 
-#: Messages without golden vectors: a version that Kafka never writes, and the records of 4.0.0, recorded from
-#: the topics of a real broker (tests/mockbroker/editions/early_records.jsonl). test_round_trips covers all of them.
+
+def metadata_record_versions(edition: str) -> set[tuple[str, int]]:
+    """The records of the metadata log by version; tests/kwire/test_metadata_record.py has those of a real log."""
+    specs = [load_schema(name, edition) for name in message_names(edition)]
+    return {(spec.name, version) for spec in specs if spec.kind == "metadata" for version in spec.versions.to_range()}
+
+
+#: Messages without golden vectors: a version that Kafka never writes, metadata records, and the records of 4.0.0,
+#: recorded from the topics of a real broker (tests/mockbroker/editions/early_records.jsonl). test_round_trips covers
+#: all of them.
 WITHOUT_VECTORS = {
-    "4.4": {("TransactionLogValue", 0)},
-    "4.3": {("TransactionLogValue", 0)},
+    "4.4": {("TransactionLogValue", 0), *metadata_record_versions("4.4")},
+    "4.3": {("TransactionLogValue", 0), *metadata_record_versions("4.3")},
     "4.0-early-access": {
         (f"Share{kind}{half}", 0)
         for kind in (

@@ -93,7 +93,7 @@ def test_a_file_that_only_one_side_has_is_a_difference() -> None:
 
 def write_jars(folder: Path, change: tuple[str, str] | None = None) -> None:
     """Jars with the project's schemas, but for one change."""
-    files = [*(schema_root() / "messages").glob("*.json"), *(schema_root() / "records").glob("*.json")]
+    files = [path for name in ("messages", "records", "metadata") for path in (schema_root() / name).glob("*.json")]
     for artifact in SOURCES["4.4"].artifacts:
         with zipfile.ZipFile(folder / f"{artifact}-4.4.0.jar", "w") as jar:
             for path in files if artifact == "kafka-clients" else []:
@@ -122,8 +122,8 @@ def test_schemas_are_those_of_the_official_jars(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out.splitlines() == [
-        "edition 4.4: 253 files compared with Kafka 4.4.0, 0 differences",
-        "edition 4.3: 248 files compared with Kafka 4.3.0, 0 differences",
+        "edition 4.4: 280 files compared with Kafka 4.4.0, 0 differences",
+        "edition 4.3: 274 files compared with Kafka 4.3.0, 0 differences",
         "edition 4.0-early-access: 36 files compared with Kafka 4.0.0, 0 differences",
     ]
     assert code == 0
@@ -170,7 +170,7 @@ def test_kafkas_files_are_parsed_with_their_comments() -> None:
 
     texts = read_schemas(source, cache_folder())
 
-    assert len(texts) == 253
+    assert len(texts) == 280
     for file, text in texts.items():
         theirs = parse_message(text, file)
         assert without_prose(theirs) == without_prose(load_schema(theirs.name))
