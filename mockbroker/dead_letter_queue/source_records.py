@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import LimitExceeded, WireError
@@ -45,7 +46,7 @@ class _Reader:
     def must_stop(self) -> bool:
         return self.is_deferred or self._collected_bytes >= self._limit
 
-    def collect(self, batches: list[StoredBatch], offset: int) -> int:
+    def collect(self, batches: Sequence[StoredBatch], offset: int) -> int:
         """Add the records of batches from an offset on; the offset to read next."""
         for batch in batches:
             if self.must_stop:

@@ -52,6 +52,7 @@ class NetworkServer:
         self._rules: dict[str, PrincipalRules] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
+        self._timer_moved_ms = 0
         self._settle_timer: asyncio.TimerHandle | None = None
         self._last_traffic_s = 0.0
         self._time: Callable[[], float] = time.monotonic
@@ -255,7 +256,11 @@ class NetworkServer:
         due_ms = self.core.advance(now_ms)
         if self.core.requests.output:
             self._flush_output()
-        if due_ms != self._timer_due_ms or self._timer is None:
+        timer_ms = self._timer_due_ms
+        # A timer that is too early runs nothing, and sets the next one: deadlines move with nearly every request.
+        if due_ms is not None and (
+            timer_ms is None or due_ms < timer_ms or self.clock.moved_ms != self._timer_moved_ms
+        ):
             self._set_timer(due_ms, now_ms)
         if self.clock.auto_settle_ms is not None:
             self._set_settle_timer()
@@ -288,12 +293,12 @@ class NetworkServer:
         if self.tap is not None:
             self.tap.flush()
 
-    def _set_timer(self, due_ms: int | None, now_ms: int) -> None:
+    def _set_timer(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        self._timer_due_ms = due_ms
-        if due_ms is not None and not self.clock.is_frozen:
+            self._timer = self._timer_due_ms = None
+        if not self.clock.is_frozen:
+            self._timer_due_ms, self._timer_moved_ms = due_ms, self.clock.moved_ms
             # One millisecond late rather than early: the deadline must have come when the timer fires.
             delay_s = (due_ms - now_ms) / 1000 + 0.001
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)

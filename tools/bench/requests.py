@@ -40,6 +40,8 @@ from tools.bench.page import describe_machine, markdown_table, publish_section, 
 GOAL_US = 60
 _TOPIC, _EMPTY, _GROUP, _MEMBER = "requests", "empty", "bench", "AAAAAAAAAAAAAAAAAAAAAQ"
 _VALUE = b"v" * 100
+#: Requests of each kind that are not measured.
+_WARM_UP = 50
 
 
 class RequestSender:
@@ -148,7 +150,7 @@ def run_sender(checkout: Path | None) -> Iterator[RequestSender]:
 def measure_requests(checkout: Path | None, request_count: int) -> dict[str, float]:
     """Microseconds of the broker for each kind of request."""
     with run_sender(checkout) as sender:
-        for _ in range(request_count):
+        for _ in range(request_count + _WARM_UP):
             sender.produce_record()
         sender.start_share_session()
         kinds: Mapping[str, Callable[[], object]] = {
@@ -158,17 +160,24 @@ def measure_requests(checkout: Path | None, request_count: int) -> dict[str, flo
             "ShareFetch, one record": sender.fetch_shared_record,
             "ShareAcknowledge, one record": sender.acknowledge_record,
         }
+        # The modules of a handler are loaded by its first request.
+        for send in kinds.values():
+            for _ in range(_WARM_UP):
+                send()
         return {name: sender.measure(send, request_count) for name, send in kinds.items()}
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.requests", description=__doc__)
-    parser.add_argument("--count", type=int, default=1_500, help="requests of each kind in a run, up to 1,900")
+    parser.add_argument("--count", type=int, default=1_500, help="requests of each kind in a run, up to 1,800")
     parser.add_argument("--rounds", type=int, default=7, help="runs, each with a new broker")
     parser.add_argument("--against", type=Path, metavar="DIR", help="measure another checkout in turns; print only")
+    parser.add_argument("--one-cpu", action="store_true", help="client and broker on one CPU, which varies less")
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
+    if args.one_cpu:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     checkouts = [None] if args.against is None else [None, args.against]
     measured: list[list[dict[str, float]]] = [[] for _ in checkouts]
     for _ in range(args.rounds):

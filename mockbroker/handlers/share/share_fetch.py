@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -113,15 +114,17 @@ def share_acknowledge(request: ShareAcknowledgeRequest, ctx: Context) -> Outcome
         acknowledge_partitions.read_acknowledgement_batches(request.topics),
         is_renewal=request.is_renew_ack,
     )
+    return _finish_acknowledge(work, ctx, is_final=request.share_session_epoch == FINAL_EPOCH)
 
-    def resume(ctx: Context) -> Outcome:
-        if work.pending:
-            return Park(ctx.now_ms + _WRITE_TIMEOUT_MS, (work.key,), resume)
-        if request.share_session_epoch == FINAL_EPOCH:
-            end_session(group_id, member_id, ctx)
-        return Reply(_acknowledge_response(work, group_id, ctx))
 
-    return resume(ctx)
+def _finish_acknowledge(work: PendingAcknowledgements, ctx: Context, *, is_final: bool) -> Outcome:
+    """Reply when the writes are done. is_final: the session ends with this request."""
+    if work.pending:
+        resume = partial(_finish_acknowledge, work, is_final=is_final)
+        return Park(ctx.now_ms + _WRITE_TIMEOUT_MS, (work.key,), resume)
+    if is_final:
+        end_session(work.group_id, work.member_id, ctx)
+    return Reply(_acknowledge_response(work, work.group_id, ctx))
 
 
 def _check_group_and_member(group_id: str | None, member_id: str | None, ctx: Context) -> tuple[str, str]:

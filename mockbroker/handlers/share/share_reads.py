@@ -178,6 +178,8 @@ def join_acquired(batches: Sequence[StoredBatch], first: int, last: int) -> byte
 
     A single batch that was read is always included. Bytes are not copied where the batches are adjacent.
     """
+    if batches[0].base_offset <= first and last <= batches[0].last_offset:
+        return batches[0].raw
     low = max(0, bisect_right(batches, first, key=_base_offset) - 1)
     end = bisect_right(batches, last, low, key=_base_offset)
     return join_batches(batches[low : max(end, low + 1)])

@@ -206,6 +206,9 @@ class Acquisition:
 
     def _end_of_span(self, offset: int) -> int:
         """The last offset of the record batch with this offset; the offset itself if there is none."""
+        first_span = self.spans[0]
+        if first_span.base_offset <= offset <= first_span.last_offset:
+            return first_span.last_offset
         at = bisect_right(self.spans, offset, key=lambda span: span.base_offset)
         return max(offset, self.spans[at - 1].last_offset) if at else offset
 

@@ -18,7 +18,7 @@ from mockbroker.state.storage.log_validator import read_one_batch, validate_batc
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments
-from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, StoredBatch, TimestampOffset
+from mockbroker.state.storage.stored_batch import AppendResult, BatchRange, LogSlice, StoredBatch, TimestampOffset
 from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
@@ -227,10 +227,10 @@ class PartitionLog:
         total = index.size_between(first, next_index)
         is_first_cut = first == next_index < last and max_bytes > 0
         if not partial or next_index == last:
-            return LogSlice(batches[first:next_index], total, is_first_cut=is_first_cut)
+            return LogSlice(BatchRange(batches, first, next_index), total, is_first_cut=is_first_cut)
         cut_size = max(0, max_bytes - total)
         cut_batch = batches[next_index] if cut_size else None
-        return LogSlice(batches[first:next_index], total, cut_batch, cut_size, is_first_cut)
+        return LogSlice(BatchRange(batches, first, next_index), total, cut_batch, cut_size, is_first_cut)
 
     def measure(self, offset: int, max_bytes: int, *, up_to: int) -> tuple[int, bool]:
         """The bytes that `read` returns for these arguments, and whether no batch below `up_to` is left out by it.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol, overload
 
 import msgspec
 
@@ -55,6 +55,32 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
         return self.header().records(DECOMPRESSED_MAX, strict=False)
 
 
+class BatchRange(Sequence[StoredBatch]):
+    """The batches of a log between two indexes, without a copy: valid until the log changes other than at its end."""
+
+    __slots__ = ("_batches", "_end", "_start")
+
+    def __init__(self, batches: list[StoredBatch], start: int, end: int) -> None:
+        self._batches = batches
+        self._start = start
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    @overload
+    def __getitem__(self, index: int) -> StoredBatch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StoredBatch]: ...
+    def __getitem__(self, index: int | slice) -> StoredBatch | Sequence[StoredBatch]:
+        if isinstance(index, slice):
+            return [self._batches[at] for at in range(self._start, self._end)[index]]
+        return self._batches[range(self._start, self._end)[index]]
+
+    def __iter__(self) -> Iterator[StoredBatch]:
+        return iter(self._batches[self._start : self._end])
+
+
 class LogSlice(msgspec.Struct, frozen=True):
     """Consecutive whole batches; the first one contains the requested offset, and may begin below it.
 
@@ -62,7 +88,7 @@ class LogSlice(msgspec.Struct, frozen=True):
     batch, and the limit is above 0 and less than its size.
     """
 
-    batches: list[StoredBatch]
+    batches: Sequence[StoredBatch]
     size: int
     cut_batch: StoredBatch | None = None
     cut_size: int = 0

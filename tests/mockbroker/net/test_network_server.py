@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire import Client
+from kwire import Client, headers
+from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 
@@ -88,3 +89,19 @@ def test_a_cluster_ends_while_a_client_connects_and_goes_away() -> None:
         with Cluster() as ending:
             host, _, port = ending.bootstrap_servers.rpartition(":")
             socket.create_connection((host, int(port)), 10).close()
+
+
+def test_a_deadline_comes_sooner_by_the_wall_clock_when_the_running_clock_is_advanced() -> None:
+    with Cluster(topics={"orders": 1}) as cluster, Client(cluster.bootstrap_servers) as client:
+        topic_id = client.send(MetadataRequest(topics=None)).topics[0].topic_id
+        partitions = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)]
+        request = FetchRequest(
+            max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=partitions)]
+        )
+        frame = headers.encode_request(request, 17, 1, "waits")
+        with _connect(cluster, 0) as waits:
+            waits.sendall(len(frame).to_bytes(4, "big") + frame)
+            cluster.wait_for_request("Fetch")
+            cluster.clock.advance(59_900)
+
+            assert waits.recv(4)

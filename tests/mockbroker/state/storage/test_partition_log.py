@@ -364,3 +364,17 @@ def test_a_read_from_beyond_its_end_is_empty(partial: bool) -> None:
     assert (list(read.batches), read.size, read.cut_batch) == ([], 0, None)
     assert log.read(4, 0, up_to=3, partial=partial).size == 0
     assert log.measure(5, 1_000_000, up_to=3) == (0, True)
+
+
+def test_what_was_read_is_a_sequence_of_the_batches_read(log: PartitionLog) -> None:
+    for _ in range(5):
+        log.append(batch(NOW), now_ms=NOW)
+    read = log.read(1, 1 << 20, up_to=4).batches
+    log.append(batch(NOW), now_ms=NOW)
+
+    assert [stored.base_offset for stored in read] == [1, 2, 3]
+    assert (len(read), read[0].base_offset, read[-1].base_offset) == (3, 1, 3)
+    assert [stored.base_offset for stored in read[1:]] == [stored.base_offset for stored in read[-2:]] == [2, 3]
+    for beyond in (3, -4):
+        with pytest.raises(IndexError):
+            _ = read[beyond]
