@@ -19,7 +19,7 @@ from kwire.cli.usage_error import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kwire.report.levels import DecodedLevels
+    from kwire.report.levels import Decoded
 
 Progress = Callable[[str], None]
 
@@ -73,8 +73,10 @@ def run(args: argparse.Namespace) -> int:
     # PySpark's modules import each other in circles, so they are imported before two threads use them.
     from kwire.spark import spark_session
 
+    # A session that runs already may be that of a cluster; the report then asks it.
+    is_local = args.master.split("[")[0] == "local" and not spark_session.is_running()
     with ThreadPoolExecutor(1) as pool:
-        decoding = pool.submit(_decode_captures, captures, options, progress)
+        decoding = pool.submit(_decode_captures, captures, options, progress, is_local=is_local)
         with _report_session(args.master, is_short=is_short, progress=progress) as session:
             decoded = decoding.result()
             if None in decoded:
@@ -86,17 +88,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _decode_captures(
-    captures: Sequence[Sequence[str]], options: Mapping[str, str], progress: Progress
-) -> list[DecodedLevels | None]:
-    """The levels of small captures; None where Spark reads them. It runs while the JVM starts, with its imports."""
+    captures: Sequence[Sequence[str]], options: Mapping[str, str], progress: Progress, *, is_local: bool
+) -> list[Decoded | None]:
+    """The levels of captures on this machine; None where a cluster reads them. It runs while the JVM starts."""
     from kwire.report import formats, write  # noqa: F401
     from kwire.report.levels import decode_levels, is_small
 
     decoded = []
     for files in captures:
-        if is_small(files):
+        if is_local or is_small(files):
             progress(f"decoding {formats.plural(len(files), 'capture file')}")
-        decoded.append(decode_levels(files, options))
+        decoded.append(decode_levels(files, options, is_local=is_local))
     return decoded
 
 
@@ -104,7 +106,7 @@ def _write_page(
     session: SparkSession,
     args: argparse.Namespace,
     captures: Sequence[Sequence[str]],
-    decoded: Sequence[DecodedLevels | None],
+    decoded: Sequence[Decoded | None],
     *,
     options: Mapping[str, str],
     progress: Progress,

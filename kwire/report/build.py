@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ def build_report(
     options: Mapping[str, str] | None,
     progress: Progress,
     parquet: str | None = None,
-    decoded: levels.DecodedLevels | None = None,
+    decoded: levels.Decoded | None = None,
 ) -> Report:
     """Read the captures and compute the report.
 
@@ -41,23 +42,28 @@ def build_report(
     with small_capture_settings(spark, files):
         if decoded is None:
             progress(f"decoding {formats.plural(len(files), 'capture file')}")
-        frames = levels.read_levels(spark, files, options, decoded)
-        overview = with_micros(analyses.overview(frames.messages)).collect()
-        rows = [_file_row(row) for row in overview]
-        rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
-        spans = start_us, step_us, _ = time_bins(rows)
-        has_shares = any(row["share_requests"] for row in overview)
-        table_frames = tables.build_tables(frames, start_us=start_us, step_us=step_us, has_shares=has_shares)
-        progress(f"computing {formats.plural(len(table_frames), 'table')}")
-        with ThreadPoolExecutor(1) as pool:
-            panels = pool.submit(lambda: compute_panels(table_frames["share_timeline"]) if has_shares else [])
-            table_rows, omitted = collect_tables(table_frames)
-        if parquet is not None:
-            progress(f"writing {formats.plural(len(table_frames), 'table')} to {parquet}")
-            write_tables(table_frames, parquet)
-        frames.unpersist()
-        for table in table_frames.values():
-            table.unpersist()
+        with closing(levels.read_levels(spark, files, options, decoded)) as frames:
+            return _build_from_levels(frames, files, progress=progress, parquet=parquet)
+
+
+def _build_from_levels(
+    frames: levels.Levels, files: Sequence[str], *, progress: Progress, parquet: str | None
+) -> Report:
+    overview = with_micros(analyses.overview(frames.messages)).collect()
+    rows = [_file_row(row) for row in overview]
+    rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
+    spans = start_us, step_us, _ = time_bins(rows)
+    has_shares = any(row["share_requests"] for row in overview)
+    table_frames = tables.build_tables(frames, start_us=start_us, step_us=step_us, has_shares=has_shares)
+    progress(f"computing {formats.plural(len(table_frames), 'table')}")
+    with ThreadPoolExecutor(1) as pool:
+        panels = pool.submit(lambda: compute_panels(table_frames["share_timeline"]) if has_shares else [])
+        table_rows, omitted = collect_tables(table_frames)
+    if parquet is not None:
+        progress(f"writing {formats.plural(len(table_frames), 'table')} to {parquet}")
+        write_tables(table_frames, parquet)
+    for table in table_frames.values():
+        table.unpersist()
     shares = _share_fields(table_rows, spans, omitted) if has_shares else {}
     other_fields = {**_message_fields(table_rows, spans), **_table_fields(table_rows)}
     return Report(files=rows, **other_fields, **shares, panels=panels.result(), omitted=omitted)

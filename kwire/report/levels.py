@@ -1,4 +1,8 @@
-"""The levels of the captures of a report, each decoded once: by Spark, or in this process if the captures are small."""
+"""The levels of the captures of a report, each decoded once.
+
+Small captures are decoded in this process, others of this machine by processes that write Parquet files, and those that
+Spark reads on a cluster by its workers.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
 from kwire.capture.share_timeline import event_context, event_reader
 from kwire.registry import DEFAULT_EDITION, api_name
 from kwire.report import client_notes, local_tables
-from kwire.spark import analyses
+from kwire.report.level_files import LevelFiles
+from kwire.report.level_jobs import request_schema
+from kwire.spark import analyses, spark_session
 from kwire.spark.analyses.conformance import API_VERSIONS
 from kwire.spark.analyses.rebalances import API_KEYS
 from kwire.spark.analyses.share_timeline import local_timeline, share_timeline
@@ -55,11 +62,15 @@ class DecodedLevels:
     transitions: pa.Table
 
 
+#: What a process without Spark has decoded.
+Decoded = DecodedLevels | LevelFiles
+
+
 @dataclass(frozen=True)
 class Levels:
     """The levels of some captures. `details`: the messages of the APIs in `APIS_WITH_BODIES`, with their bodies.
 
-    `records` is None unless the content of records was requested. `decoded`: None if Spark decodes the captures.
+    `records` is None unless the content of records was requested. `decoded`: None if Spark's workers decode.
     """
 
     messages: DataFrame
@@ -69,11 +80,13 @@ class Levels:
     acks: DataFrame
     flows: DataFrame
     records: DataFrame | None = None
-    decoded: DecodedLevels | None = None
+    decoded: Decoded | None = None
     edition: str = DEFAULT_EDITION
 
-    def unpersist(self) -> None:
-        """Release the cached rows of all levels."""
+    def close(self) -> None:
+        """Release the cached rows and the files of all levels."""
+        if isinstance(self.decoded, LevelFiles):
+            self.decoded.close()
         for level_field in fields(self):
             level = getattr(self, level_field.name)
             if isinstance(level, DataFrame):
@@ -84,28 +97,38 @@ class Levels:
 
         Those of clients in large captures are found by queries, which know fewer rules.
         """
-        if self.decoded is None:
+        if not isinstance(self.decoded, DecodedLevels):
             return analyses.conformance(self.messages, self.details, self.partitions, deliveries())
         notes = local_tables.to_data_frame(self.messages.sparkSession, self.decoded.notes)
         return analyses.message_breaches(self.messages).unionByName(notes)
 
     def timeline(self) -> DataFrame:
         """The timeline of all share partitions."""
-        if self.decoded is None:
+        spark = self.details.sparkSession
+        file = self.decoded.timeline_file() if isinstance(self.decoded, LevelFiles) else None
+        if file is not None:
+            return spark.read.parquet(file)
+        if not isinstance(self.decoded, DecodedLevels):
             return share_timeline(self.details, self.flows, edition=self.edition)
-        return local_tables.to_data_frame(self.details.sparkSession, self.decoded.transitions)
+        return local_tables.to_data_frame(spark, self.decoded.transitions)
 
 
 def read_levels(
     spark: SparkSession,
     files: Sequence[str],
     options: Mapping[str, str] | None,
-    decoded: DecodedLevels | None = None,
+    decoded: Decoded | None = None,
 ) -> Levels:
     """The levels of these files; each is decoded once. decoded: the result of `decode_levels`, if it was called."""
     edition = (options or {}).get("edition", DEFAULT_EDITION)
-    decoded = decoded if decoded is not None else decode_levels(files, options)
+    if decoded is None:
+        decoded = decode_levels(files, options, is_local=spark_session.is_local(spark))
     levels: dict[str, Any] = {}
+    if isinstance(decoded, LevelFiles):
+        for name, texts in _level_options(options).items():
+            schema = from_arrow_schema(request_schema(texts))
+            levels[name] = spark.read.schema(schema).parquet(*decoded.files_of(name))
+        return Levels(**levels, decoded=decoded, edition=edition)
     if decoded is not None:
         levels = {name: local_tables.to_data_frame(spark, table) for name, table in decoded.tables.items()}
         return Levels(**levels, decoded=decoded, edition=edition)
@@ -116,14 +139,24 @@ def read_levels(
     return Levels(**levels, edition=edition)
 
 
-def decode_levels(files: Sequence[str], options: Mapping[str, str] | None) -> DecodedLevels | None:
-    """The levels of these files, decoded in this process; None if they are too large for it, or not of this machine.
+def decode_levels(files: Sequence[str], options: Mapping[str, str] | None, *, is_local: bool) -> Decoded | None:
+    """The levels of these files, decoded on this machine: small ones in this process, others in files, to be closed.
 
-    It needs no session: `kwire report` decodes while Spark starts.
+    None if they are not of this machine, or large and to be analyzed elsewhere. It needs no session: `kwire report`
+    decodes while Spark starts.
+    Args: is_local: whether Spark runs on this machine.
     """
-    if not is_small(files):
-        return None
     edition = (options or {}).get("edition", DEFAULT_EDITION)
+    if not is_small(files):
+        if not is_local or not all(map(os.path.isfile, files)):
+            return None
+        level_files = LevelFiles()
+        try:
+            level_files.decode(files, _level_options(options), edition=edition)
+        except BaseException:
+            level_files.close()
+            raise
+        return level_files
     decoded = {name: local_tables.read_table(files, texts) for name, texts in _level_options(options).items()}
     transitions = local_timeline(decoded["details"], decoded["flows"], edition=edition)
     return DecodedLevels(decoded, client_notes.read_notes(files, options), transitions)

@@ -38,7 +38,9 @@ def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: boo
         "errors_over_time": lambda: analyses.errors_over_time(failures(), **spans),
         "clients": lambda: analyses.clients(messages),
         "client_versions": lambda: analyses.client_versions(messages),
-        "batch_sizes": lambda: analyses.batch_sizes(analyses.request_sizes(partitions)),
+        "batch_sizes": lambda: analyses.batch_sizes(
+            analyses.request_sizes(partitions), codecs=analyses.codecs_used(partitions)
+        ),
         "connections": connections,
         "connection_problems": lambda: analyses.connection_problems(connections()),
         "connection_churn": lambda: analyses.connection_churn(flows, **spans),

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from kwire.report import diff_page, page
 from kwire.report.build import Progress, build_report
 from kwire.report.diff import Changes, compare_reports
-from kwire.report.levels import DecodedLevels
+from kwire.report.levels import Decoded
 from kwire.report.model import Report
 
 
@@ -22,7 +22,7 @@ def write_report(
     options: Mapping[str, str] | None = None,
     progress: Progress = lambda step: None,
     parquet: str | None = None,
-    decoded: DecodedLevels | None = None,
+    decoded: Decoded | None = None,
 ) -> Report:
     """Compute the report of these captures and write its page.
 
@@ -44,7 +44,7 @@ def write_changes(
     *,
     options: Mapping[str, str] | None = None,
     progress: Progress = lambda step: None,
-    decoded: Sequence[DecodedLevels | None] = (None, None),
+    decoded: Sequence[Decoded | None] = (None, None),
 ) -> Changes:
     """Compute the changes from some captures to others, and write their page.
 

@@ -126,6 +126,11 @@ def is_remote(spark: SparkSession) -> bool:
     return not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession")
 
 
+def is_local(spark: SparkSession) -> bool:
+    """Whether the session computes on this machine: not in a cluster, nor in one that this machine imitates."""
+    return not is_remote(spark) and str(spark.conf.get("spark.master")).split("[")[0] == "local"
+
+
 def end(spark: SparkSession) -> None:
     """Stop the session and its JVM, which `spark.stop()` alone would leave running until this process ends."""
     spark.stop()

@@ -24,7 +24,15 @@ from kwire.capture.share_timeline.share_partition_machine import (
 )
 from kwire.registry import DEFAULT_EDITION
 
-__all__ = ["APIS", "CAUSES", "DELIVERY_COUNT_LIMIT", "LOCK_DURATION_MS", "Transition", "share_timeline"]
+__all__ = [
+    "APIS",
+    "CAUSES",
+    "DELIVERY_COUNT_LIMIT",
+    "LOCK_DURATION_MS",
+    "Transition",
+    "iterate_timeline",
+    "share_timeline",
+]
 
 #: The APIs whose messages are read; rows of other APIs can be omitted.
 APIS = tuple(dict.fromkeys((*event_reader.APIS, *event_context.APIS)))
@@ -41,6 +49,31 @@ def share_timeline(
     edition: str = DEFAULT_EDITION,
 ) -> list[Row]:
     """The transitions of all share partitions in some captures, by group, topic and partition, in order of time.
+
+    Args: as of `iterate_timeline`.
+    """
+    return list(
+        iterate_timeline(
+            messages,
+            flows,
+            delivery_count_limit=delivery_count_limit,
+            lock_duration_ms=lock_duration_ms,
+            topics=topics,
+            edition=edition,
+        )
+    )
+
+
+def iterate_timeline(
+    messages: Iterable[MessageRow],
+    flows: Iterable[MessageRow] = (),
+    *,
+    delivery_count_limit: int = DELIVERY_COUNT_LIMIT,
+    lock_duration_ms: int = LOCK_DURATION_MS,
+    topics: Mapping[str, str] | None = None,
+    edition: str = DEFAULT_EDITION,
+) -> Iterator[Row]:
+    """The same rows, share partition by share partition: only the transitions of one are in memory.
 
     Args: messages: rows of the level `messages`, with bodies. flows: rows of the level `flows`; without them, a
         session that ends with its connection is not detected. delivery_count_limit: for groups without a message that
@@ -61,16 +94,19 @@ def share_timeline(
     events_by_partition: dict[tuple[str, str, int], list[Event]] = defaultdict(list)
     for event in read_events(share_rows, flows, edition):
         events_by_partition[event.group_id, event.topic_id or "", event.partition or 0].append(event)
-    rows: list[Row] = []
-    for (group_id, topic_id, partition), partition_events in events_by_partition.items():
+
+    def partition_order(key: tuple[str, str, int]) -> tuple[str, str, str, int]:
+        group_id, topic_id, partition = key
+        return str(group_id), str(context.names.get(topic_id) or ""), str(topic_id), partition
+
+    for key in sorted(events_by_partition, key=partition_order):
+        group_id, topic_id, partition = key
         topic = context.names.get(topic_id)
         partition_columns = {"group_id": group_id, "topic": topic, "topic_id": topic_id, "partition": partition}
         machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit, lock_duration_ms=lock_duration_ms)
-        all_events = chain(partition_events, context.events_of_partition(group_id, topic_id, partition))
+        all_events = chain(events_by_partition.pop(key), context.events_of_partition(group_id, topic_id, partition))
         transitions = machine.run(sorted(all_events, key=event_sort_key), last_ts)
-        rows += [{**partition_columns, **transition._asdict()} for transition in transitions]
-    rows.sort(key=lambda row: (str(row["group_id"]), str(row["topic"] or ""), str(row["topic_id"]), row["partition"]))
-    return rows
+        yield from ({**partition_columns, **transition._asdict()} for transition in transitions)
 
 
 def read_events(messages: Iterable[MessageRow], flows: Iterable[MessageRow], edition: str) -> Iterator[Event]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from kwire.spark.analyses.clients import batch_sizes, client_versions, clients, request_sizes
+from kwire.spark.analyses.clients import batch_sizes, client_versions, clients, codecs_used, request_sizes
 from kwire.spark.analyses.common import DELIVERY_COUNT_LIMIT, RECORD
 from kwire.spark.analyses.conformance import (
     breaches,
@@ -46,6 +46,7 @@ __all__ = [
     "breaches",
     "client_versions",
     "clients",
+    "codecs_used",
     "conformance",
     "message_breaches",
     "connection_churn",

@@ -44,7 +44,7 @@ def client_versions(messages: DataFrame) -> DataFrame:
 def request_sizes(partitions: DataFrame) -> DataFrame:
     """Each Produce request and each Fetch and ShareFetch response with records: how many, and their bytes."""
     return (
-        partitions.filter(F.col("api_name").isin(*APIS_WITH_RECORDS) & (F.col("batch_bytes") > 0))
+        _with_records(partitions)
         .groupBy(*CONNECTION, "client_id", "api_name", "correlation_id", "req_packet")
         .agg(
             F.min("ts").alias("ts"),
@@ -56,11 +56,24 @@ def request_sizes(partitions: DataFrame) -> DataFrame:
     )
 
 
-def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES) -> DataFrame:
+def codecs_used(partitions: DataFrame) -> DataFrame:
+    """For each client and API: the codecs of the record batches that it sends or receives."""
+    codecs = F.array_sort(F.collect_set("codec")).alias("codecs")
+    return _with_records(partitions).groupBy("client_id", "api_name").agg(codecs)
+
+
+def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES, codecs: DataFrame | None = None) -> DataFrame:
     """For each client and API: records and bytes of a request or response, and how many are tiny.
 
-    Args: sizes: the result of `request_sizes`.
+    Args: sizes: the result of `request_sizes`. codecs: the result of `codecs_used`, with which the codecs of each
+        request need not be collected; Spark sorts all requests for that.
     """
+    if codecs is not None:
+        without_codecs = sizes.withColumn("codecs", F.array().cast("array<string>"))
+        sums = batch_sizes(without_codecs, tiny_bytes=tiny_bytes)
+        same = [sums[name].eqNullSafe(codecs[name]) for name in ("client_id", "api_name")]
+        found = sums.join(F.broadcast(codecs), same, "left")
+        return found.select(*(codecs[name] if name == "codecs" else sums[name] for name in sums.columns))
     is_tiny = F.col("batch_bytes") < tiny_bytes
     return sizes.groupBy("client_id", "api_name").agg(
         F.count("*").alias("requests"),
@@ -73,3 +86,7 @@ def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES) -> DataFrame:
         F.min_by("file", F.when(is_tiny, F.col("ts"))).alias("file"),
         F.min_by("req_packet", F.when(is_tiny, F.col("ts"))).alias("req_packet"),
     )
+
+
+def _with_records(partitions: DataFrame) -> DataFrame:
+    return partitions.filter(F.col("api_name").isin(*APIS_WITH_RECORDS) & (F.col("batch_bytes") > 0))

@@ -20,8 +20,13 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.capture.share_timeline import DELIVERY_COUNT_LIMIT, LOCK_DURATION_MS, event_context, event_reader
-from kwire.capture.share_timeline import share_timeline as plain_timeline
+from kwire.capture.share_timeline import (
+    DELIVERY_COUNT_LIMIT,
+    LOCK_DURATION_MS,
+    event_context,
+    event_reader,
+    iterate_timeline,
+)
 from kwire.capture.share_timeline.event_context import ContextEvent, EventContext
 from kwire.capture.share_timeline.event_reader import ConnectionReader
 from kwire.capture.share_timeline.events import Event, EventKind, event_sort_key
@@ -80,8 +85,9 @@ def share_timeline(
 
 def local_timeline(messages: pa.Table, flows: pa.Table, *, edition: str = DEFAULT_EDITION) -> pa.Table:
     """The same rows, computed in this process from Arrow tables of the levels."""
-    transitions = plain_timeline(_plain_rows_of_table(messages), _plain_rows_of_table(flows), edition=edition)
-    rows = pa.Table.from_pylist([{**row, "ts": cast(int, row["ts"]) // _US} for row in transitions], _ROWS_SCHEMA)
+    transitions = iterate_timeline(_plain_rows_of_table(messages), _plain_rows_of_table(flows), edition=edition)
+    batches = _to_batches(({**row, "ts": cast(int, row["ts"]) // _US} for row in transitions), _ROWS_SCHEMA)
+    rows = pa.Table.from_batches(batches, _ROWS_SCHEMA)
     stamps = pc.cast(rows["ts"], pa.timestamp("us", tz="UTC"))
     return rows.set_column(rows.schema.get_field_index("ts"), "ts", stamps)
 

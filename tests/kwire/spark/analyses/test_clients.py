@@ -59,3 +59,37 @@ def test_the_size_of_a_produce_request_is_the_sum_of_its_partitions(spark: Spark
     assert (fetch["requests"], fetch["tiny"], fetch["p50_bytes"]) == (1, 1, 50)
     assert (row["requests"], row["tiny"], row["records"], row["batch_bytes"]) == (4, 2, 102, 10_580)
     assert (row["p50_bytes"], row["p50_records"], row["codecs"], row["req_packet"]) == (100, 1, ["lz4"], 20)
+
+
+def test_codecs_by_client_and_api_are_those_of_the_requests(spark: SparkSession) -> None:
+    """Also of a client without an id, and of a request with several codecs."""
+    key = {
+        "file": "a.pcap",
+        "conn_id": "c>b",
+        "stream_epoch": 0,
+        "api_name": "Produce",
+        "batch_bytes": 10,
+        "records": 1,
+    }
+    rows = [
+        {
+            **key,
+            "client_id": client_id,
+            "codec": codec,
+            "correlation_id": number,
+            "req_packet": number,
+            "ts": at(number),
+        }
+        for number, (client_id, codec) in enumerate(
+            [("me", "lz4"), ("me", "gzip"), ("me", "gzip,lz4"), (None, "zstd"), ("other", None)]
+        )
+    ]
+    partitions = frame(spark, "partitions", [*rows, {**rows[0], "partition": 1, "codec": "snappy"}])
+    sizes = analyses.request_sizes(partitions)
+
+    collected = analyses.batch_sizes(sizes, tiny_bytes=15)
+    joined = analyses.batch_sizes(sizes, tiny_bytes=15, codecs=analyses.codecs_used(partitions))
+
+    assert sorted(map(str, joined.collect())) == sorted(map(str, collected.collect()))
+    codecs = {row["client_id"]: row["codecs"] for row in joined.collect()}
+    assert codecs == {"me": ["gzip", "gzip,lz4", "lz4", "snappy"], None: ["zstd"], "other": []}

@@ -1,0 +1,138 @@
+"""The levels of local captures as Parquet files, which several processes of this machine decode side by side.
+
+Spark's own workers would send each row through the JVM and its cache; a Parquet file is read column by column, as often
+as needed, and decoding begins while Spark starts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pyarrow.parquet as pq
+
+import kwire
+from kwire.capture.model import CaptureError
+from kwire.report.level_jobs import Answer, Job, LevelJob, NamesJob, TimelineJob
+
+# The most messages with share partitions whose timeline one process computes; it holds their events in memory.
+TIMELINE_ROWS_MAX = 60_000
+# The levels in the order of their cost, so that the process with the last job has a short one.
+_BY_COST = ("flows", "details", "records", "messages", "partitions", "acks", "acquired")
+
+
+class LevelFiles:
+    """Parquet files of levels in a folder of their own, which `close` removes."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="kwire-report-")
+        self._workers: DecodeWorkers | None = None
+        self._timeline: Future[Answer] | None = None
+        self.folder = Path(self._folder.name)
+
+    def files_of(self, name: str) -> list[str]:
+        """The files of a level, in the order of the captures. name: the field of `Levels`."""
+        return sorted(map(str, (self.folder / name).iterdir()))
+
+    def count_rows(self, name: str) -> int:
+        """The number of rows of a level."""
+        return sum(pq.read_metadata(file).num_rows for file in self.files_of(name))
+
+    def timeline_file(self) -> str | None:
+        """The file with the transitions of share partitions, when it is complete; None if there are too many."""
+        if self._timeline is None:
+            return None
+        answer = self._timeline.result()
+        if answer.error is not None:
+            raise CaptureError(answer.error)
+        return str(self.folder / "timeline.parquet")
+
+    def decode(self, files: Sequence[str], level_options: Mapping[str, dict[str, str]], *, edition: str) -> None:
+        """Decode levels of captures; returns before the timeline is complete.
+
+        Args: level_options: by the field of `Levels`, the options of `kafka_capture`. edition: of the captures.
+        Raises: CaptureError that names the file that cannot be read.
+        """
+        index = self.folder / "index"
+        index.mkdir()
+        self._workers = workers = DecodeWorkers(min(os.cpu_count() or 1, len(files) * len(level_options)))
+        texts = {name: text for name, text in level_options["messages"].items() if name not in ("level", "columns")}
+        topics: dict[str, str] = {}
+        for answer in workers.map([NamesJob(file, str(index), texts) for file in files]):
+            # A file that is no capture has no names here; reading its rows raises the error.
+            topics.update(answer.topics)
+        jobs: list[LevelJob] = []
+        for name in sorted(level_options, key=_BY_COST.index):
+            (self.folder / name).mkdir()
+            for number, file in enumerate(files):
+                output = self.folder / name / f"{number:06}.parquet"
+                jobs.append(LevelJob(file, str(index), level_options[name], topics, str(output)))
+        for answer in workers.map(jobs):
+            if answer.error is not None:
+                raise CaptureError(answer.error)
+        rmtree(index)
+        if self.count_rows("details") <= TIMELINE_ROWS_MAX:
+            timeline = str(self.folder / "timeline.parquet")
+            job = TimelineJob(self.files_of("details"), self.files_of("flows"), edition, timeline)
+            self._timeline = workers.submit(job)
+
+    def close(self) -> None:
+        """End the processes and remove the files."""
+        if self._workers is not None:
+            self._workers.close()
+        self._folder.cleanup()
+
+
+class DecodeWorkers:
+    """Processes that run jobs of `level_jobs`."""
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(count)
+        self._processes = [_start_process() for _ in range(count)]
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        for process in self._processes:
+            self._idle.put(process)
+
+    def submit(self, job: Job) -> Future[Answer]:
+        """Have a process run a job."""
+        return self._threads.submit(self._run, job)
+
+    def map(self, jobs: Sequence[Job]) -> list[Answer]:
+        """The answers to some jobs, in their order."""
+        return list(self._threads.map(self._run, jobs))
+
+    def close(self) -> None:
+        """End the processes, and the jobs that they run."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.communicate()
+
+    def _run(self, job: Job) -> Answer:
+        process = self._idle.get()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(job) + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that decodes captures ended with code {process.wait()}, in {job}")
+        self._idle.put(process)
+        return msgspec.json.decode(line, type=Answer)
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    root = str(Path(kwire.__file__).parent.parent)
+    # A checkout is importable only through this process's sys.path, which a new one does not inherit.
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, "-m", "kwire.report.level_jobs"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)  # noqa: S603  Our own.

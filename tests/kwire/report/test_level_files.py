@@ -1,0 +1,35 @@
+"""Levels of captures in Parquet files, and the processes that write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.capture.model import CaptureError
+from kwire.report.level_files import DecodeWorkers, LevelFiles
+from kwire.report.level_jobs import LevelJob
+from tests.support.captures.capture_files import CAPTURES
+
+
+def test_a_file_that_is_no_capture_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "notes.pcap"
+    file.write_bytes(b"no capture, but some text")
+    level_files = LevelFiles()
+
+    with pytest.raises(CaptureError, match=r"notes\.pcap"):
+        level_files.decode([str(file)], {"messages": {"level": "messages"}}, edition="4.4")
+
+    level_files.close()
+    assert not level_files.folder.exists()
+
+
+def test_a_process_that_ends_is_an_error_that_names_its_job(tmp_path: Path) -> None:
+    workers = DecodeWorkers(1)
+    missing = str(tmp_path / "missing" / "rows.parquet")
+    job = LevelJob(str(CAPTURES / "small_share.pcap"), str(tmp_path), {"level": "flows"}, {}, missing)
+
+    with pytest.raises(RuntimeError, match=r"ended with code 1, in LevelJob.*rows.parquet"):
+        workers.submit(job).result()
+
+    workers.close()
