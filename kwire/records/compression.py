@@ -21,6 +21,8 @@ RECORD_COST = 64
 """The minimum that a decompressed record counts: the smallest has 7 bytes, but as an object far more."""
 
 _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
+#: By number.
+_CODECS = tuple(Codec)
 
 
 def decompress(codec: Codec, data: Data, max_bytes: int = DEFAULT_MAX_BYTES, *, magic: int = 2) -> bytes:
@@ -86,7 +88,7 @@ def codec_of(attributes: int, at: int) -> Codec:
     number = attributes & 7
     if number > Codec.ZSTD:
         raise UnsupportedCodec("attributes", at, f"compression type {number}, known are 0 (none) to 4 (zstd)")
-    return Codec(number)
+    return _CODECS[number]
 
 
 def _check_zstd_magic(magic: int) -> None:

@@ -21,8 +21,23 @@ def record_request(
     journal: Journal, info: ConnectionInfo, incoming: IncomingRequest, frame: bytes | memoryview, arrival: Arrival
 ) -> Exchange:
     """Add a decoded request to the journal, with its frame unless that is a raw SASL token, which may be a secret."""
-    exchange = _exchange(journal, info, incoming, arrival)
-    exchange.client_id = incoming.client_id
+    now_ms, arrived_ns, size = arrival
+    route = incoming.route
+    exchange = Exchange(
+        journal.next_number(),
+        info.node_id,
+        info.id,
+        info.client,
+        route.api_key,
+        route.name,
+        incoming.api_version,
+        incoming.correlation_id,
+        incoming.client_id,
+        now_ms,
+        arrived_ns,
+        size,
+        principal=info.principal,
+    )
     if not isinstance(incoming.request, RawSaslToken):
         exchange.request, exchange.request_frame = incoming.request, frame
     exchange.response_version = incoming.response_version
@@ -35,30 +50,23 @@ def record_undispatchable(
     journal: Journal, info: ConnectionInfo, error: Undispatchable, frame: bytes | memoryview | None, arrival: Arrival
 ) -> None:
     """Add a frame for which the connection is closed to the journal. frame: None for one that may be a secret."""
-    exchange = _exchange(journal, info, error, arrival)
-    exchange.request_frame = frame
-    exchange.closed = str(error)
-    journal.add(exchange)
-    journal.complete(exchange)
-
-
-def _exchange(
-    journal: Journal, info: ConnectionInfo, frame: IncomingRequest | Undispatchable, arrival: Arrival
-) -> Exchange:
-    """The fields of an exchange that every frame has, decoded or not."""
     now_ms, arrived_ns, size = arrival
-    return Exchange(
+    exchange = Exchange(
         journal.next_number(),
         info.node_id,
         info.id,
         info.client,
-        frame.api_key,
-        frame.api_name,
-        frame.api_version,
-        frame.correlation_id,
+        error.api_key,
+        error.api_name,
+        error.api_version,
+        error.correlation_id,
         None,
         now_ms,
         arrived_ns,
         size,
         principal=info.principal,
+        request_frame=frame,
+        closed=str(error),
     )
+    journal.add(exchange)
+    journal.complete(exchange)
