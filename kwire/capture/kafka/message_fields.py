@@ -5,7 +5,7 @@ The relevant fields are found once for each class, by their names, and only thes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple, cast, get_args, get_origin
 
@@ -64,8 +64,60 @@ def message_topics(message: msgspec.Struct) -> Iterator[MessageTopic]:
             yield from message_topics(item)
 
 
-def topic_numbers(message: msgspec.Struct) -> Iterator[tuple[str | None, bytes | None, list[int]]]:
+class _TopicPath(NamedTuple):
+    """The fields down to the partition numbers of a message whose only topics are one list. `name`: None for none."""
+
+    topics: str
+    name: str | None
+    has_id: bool
+    partitions: str
+    number: str
+
+
+def topic_numbers(message: msgspec.Struct) -> Iterable[tuple[str | None, bytes | None, list[int]]]:
     """The name, the id and the partition numbers of every topic of `message_topics`, in a fraction of its time."""
+    path = _topic_path(type(message))
+    if path is None:
+        return _all_topic_numbers(message)
+    topics, name, has_id, partitions, number = path
+    return [
+        (
+            getattr(topic, name) if name else None,
+            topic.topic_id if has_id else None,
+            [getattr(partition, number) for partition in getattr(topic, partitions) or ()],
+        )
+        for topic in getattr(message, topics) or ()
+    ]
+
+
+@cache
+def _topic_path(cls: type[msgspec.Struct]) -> _TopicPath | None:
+    """The path of a class of messages; None if its topics may be in several fields, or in each other."""
+    shape = field_shape(cls)
+    if shape.names or len(shape.topic_children) != 1:
+        return None
+    topic = _list_item(cls, shape.topic_children[0])
+    if topic is None:
+        return None
+    inner = field_shape(topic)
+    if not inner.is_topic or inner.numbers or inner.names or inner.topic_children or len(inner.children) != 1:
+        return None
+    partition = _list_item(topic, inner.children[0])
+    number = None if partition is None else field_shape(partition).number
+    has_id = "topic_id" in topic.__struct_fields__
+    return (
+        None if number is None else _TopicPath(shape.topic_children[0], inner.name, has_id, inner.children[0], number)
+    )
+
+
+def _list_item(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | None:
+    """The class of the structs in a field that is a list; None for another field."""
+    kind = next(field.type for field in msgspec.structs.fields(cls) if field.name == name)
+    is_list = get_origin(kind) is list or any(get_origin(argument) is list for argument in get_args(kind))
+    return struct_type_in(kind) if is_list else None
+
+
+def _all_topic_numbers(message: msgspec.Struct) -> Iterator[tuple[str | None, bytes | None, list[int]]]:
     shape = field_shape(type(message))
     for field in shape.names:
         for name in getattr(message, field) or ():
@@ -76,7 +128,7 @@ def topic_numbers(message: msgspec.Struct) -> Iterator[tuple[str | None, bytes |
             if item_shape.is_topic:
                 yield _topic_numbers(item, item_shape)
             if item_shape.names or item_shape.topic_children:
-                yield from topic_numbers(item)
+                yield from _all_topic_numbers(item)
 
 
 def _topic_numbers(item: msgspec.Struct, shape: FieldShape) -> tuple[str | None, bytes | None, list[int]]:
