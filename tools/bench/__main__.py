@@ -16,6 +16,7 @@ NAMES = (
     "share",
     "client_tests",
     "capture",
+    "report",
     "targets",
 )
 

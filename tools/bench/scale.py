@@ -1,7 +1,7 @@
 """Spark on many captures: `python -m tools.bench.scale --size 10` generates 10 GB, reads 1x, 2x and 4x, and plots.
 
 It prints the needed disk space first and stops if there is less; the generated files are always deleted at the end.
-With `--write` the plot and the figures are written to docs/.
+With `--write` the plot and the figures are written to docs/, and to the history.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.bench.capture_traffic import write_capture
+from tools.bench.history import Result, append_results, summarize
 from tools.bench.page import describe_machine, markdown_table, write_section
 from tools.bench.scale_copies import Template, write_files
 from tools.bench.scale_plot import plot
@@ -110,6 +111,7 @@ def main() -> int:
     if args.write:
         (DOCS / "scale.svg").write_text(plot(measurements), encoding="utf-8")
         write_section("scale", f"{_table(measurements)}\n\n{describe_machine()}.", DOCS / "planning.md")
+        append_results("scale", results_of(measurements), describe_machine())
     return 0
 
 
@@ -251,6 +253,22 @@ def _resident(pid: int) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+
+
+def results_of(measurements: Sequence[Measurement]) -> list[Result]:
+    """The lines of the history: for each query and size, wall seconds, CPU beside the library, and peak of memory."""
+    results = []
+    for each in measurements:
+        # Files have about the requested size: the name has whole gigabytes, if the set has one.
+        size = round(each.size / GB, 0 if each.size >= 0.95 * GB else 2)
+        values = {
+            "wall": ("s", each.seconds),
+            "CPU beside the library": ("x", each.cpu_seconds / each.library_cpu_seconds),
+            "memory": ("MB", each.memory / 1e6),
+        }
+        for name, (unit, value) in values.items():
+            results.append(summarize(f"{size:g} GB, {each.query}: {name}", "kwire", unit, [value]))
+    return results
 
 
 def _table(measurements: list[Measurement]) -> str:

@@ -86,3 +86,21 @@ def test_the_lines_of_the_plot_stay_inside_it() -> None:
     heights = [float(path.replace(",", " ").split()[-1]) for path in paths if "L" in path]
     assert heights
     assert min(heights) >= 40
+
+
+def test_each_query_has_its_time_its_cpu_beside_the_library_and_its_memory_in_the_history() -> None:
+    measured = [
+        scale.Measurement("bytes", size, 1, 1, 1, seconds, 2_500_000_000, 13.0, 10.0)
+        for size, seconds in ((250_000_000, 4.0), (10_060_000_000, 40.0))
+    ]
+
+    results = [(result.case, result.unit, result.median) for result in scale.results_of(measured)]
+
+    assert results == [
+        ("0.25 GB, bytes: wall", "s", 4.0),
+        ("0.25 GB, bytes: CPU beside the library", "x", 1.3),
+        ("0.25 GB, bytes: memory", "MB", 2500.0),
+        ("10 GB, bytes: wall", "s", 40.0),
+        ("10 GB, bytes: CPU beside the library", "x", 1.3),
+        ("10 GB, bytes: memory", "MB", 2500.0),
+    ]
