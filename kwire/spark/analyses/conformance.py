@@ -88,7 +88,8 @@ def versions_not_offered(messages: DataFrame, bodies: DataFrame) -> DataFrame:
     brokers = offered.groupBy(*broker).agg(F.lit(True).alias("is_known"))
     # A client sends ApiVersions before it has any versions, and falls back when the broker refuses (KIP-511).
     requests = messages.filter(F.col("api_version").isNotNull() & (F.col("api_key") != API_VERSIONS))
-    checked = requests.join(brokers, list(broker)).join(offered, [*broker, "api_key"], "left")
+    # Spark cannot know that these are few: without the hint it sorts all requests.
+    checked = requests.join(F.broadcast(brokers), list(broker)).join(F.broadcast(offered), [*broker, "api_key"], "left")
     is_not_offered = F.col("version_min").isNull()
     is_outside_range = ~F.col("api_version").between(F.col("version_min"), F.col("version_max"))
     version = F.concat(F.lit("version "), "api_version")
