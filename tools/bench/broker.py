@@ -19,7 +19,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.broker", description=__doc__)
     parser.add_argument("--count", type=int, default=200_000, help="messages of 1 KiB in a run")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of every broker")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved runs of every broker")
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
     peers = brokers.available_peers()

@@ -19,7 +19,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.share", description=__doc__)
     parser.add_argument("--count", type=int, default=200_000, help="messages of 1 KiB in a run")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of every broker")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved runs of every broker")
     parser.add_argument("--seconds", type=float, default=140, help="no round begins that would end after this time")
     parser.add_argument("--without-kafka", action="store_true", help="omit Apache Kafka, for a fast run")
     parser.add_argument("--dry-run", action="store_true", help="print only")

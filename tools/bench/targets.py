@@ -87,6 +87,17 @@ TARGETS = (
         )
     ),
     Target(
+        "p99 of 2,000 connections with 10 requests/s each",
+        "connections",
+        ("latency of 2,000 connections, 10 requests/s each",),
+        "mockbroker",
+        20,
+        "ms",
+        is_ratio=False,
+        is_least=False,
+        ends=("p99",),
+    ),
+    Target(
         "growth of memory in 10 s without requests",
         "operations",
         ("growth of memory",),
