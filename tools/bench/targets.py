@@ -41,6 +41,7 @@ class Target(NamedTuple):
 
 _UNCOMPRESSED = ("1,000 x 1 KiB", "2 headers each", "100 bytes")
 _LEVELS = ("partitions", "records", "share_acquired", "share_acks")
+_SPARK_SCANS = ("latency by API", "errors by API", "bytes by topic")
 
 TARGETS = (
     Target("decode messages, beside kio", "codec", ("decode ",), "kio", 3),
@@ -149,6 +150,43 @@ TARGETS = (
         "s",
         is_ratio=False,
         is_least=False,
+    ),
+    *(
+        Target(
+            f"`kwire report` of {size}",
+            "report",
+            (f"{size}, wall",),
+            "kwire",
+            limit,
+            "s",
+            is_ratio=False,
+            is_least=False,
+        )
+        for size, limit in (("100 MB, small packets", 15), ("100 MB", 15), ("1 GB", 60))
+    ),
+    *(
+        Target(
+            f"Spark, CPU beside the plain library: {query}, 10 GB",
+            "scale",
+            (f"10 GB, {query}",),
+            "kwire",
+            1.3,
+            is_ratio=False,
+            is_least=False,
+            ends=("CPU beside the library",),
+        )
+        for query in _SPARK_SCANS
+    ),
+    Target(
+        "Spark: a query of level `partitions` over 10 GB",
+        "scale",
+        ("10 GB, bytes by topic",),
+        "kwire",
+        60,
+        "s",
+        is_ratio=False,
+        is_least=False,
+        ends=("wall",),
     ),
 )
 
