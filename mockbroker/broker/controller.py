@@ -286,6 +286,7 @@ class Controller:
         """A new min.insync.replicas clears the eligible leader replicas (KIP-966) and can move the high watermark."""
         metadata = self._cluster.metadata
         if before.get(_MIN_INSYNC) != after.get(_MIN_INSYNC) and resource.kind is not ResourceKind.GROUP:
+            metadata.partition_changes += 1
             for topic in metadata.topics():
                 if resource.kind is ResourceKind.BROKER or topic.name == resource.name:
                     for partition in topic.partitions:

@@ -40,6 +40,16 @@ class BrokerStorage:
 
         return ProducerIdBlocks()
 
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id of the next block, 0 before the first one."""
+        return self._producer_id_blocks.next_start if "_producer_id_blocks" in self.__dict__ else 0
+
+    @next_producer_id.setter
+    def next_producer_id(self, next_producer_id: int) -> None:
+        if next_producer_id != self.next_producer_id:
+            self._producer_id_blocks.next_start = next_producer_id
+
     def producer_ids(self, node_id: int) -> ProducerIds:
         """The producer ids of a node: after a restart it continues where it was, so that none is assigned twice."""
         if node_id not in self._producer_ids:

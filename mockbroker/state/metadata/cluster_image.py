@@ -54,7 +54,8 @@ class ClusterImage(msgspec.Struct):
     """All topics of the cluster by name and id.
 
     node_ids: the brokers, in order. config: broker configuration by Kafka's names. version: the number of changes, by
-    which groups detect changed topics. created_version: the version of the last new topic. fenced: brokers that are
+    which groups detect changed topics. created_version: the version of the last new topic.
+    partition_changes: the number of changes of replicas, ISRs and eligible leader replicas. fenced: brokers that are
     down, or treated so. is_cold: internal topics are not created on first use.
     """
 
@@ -63,6 +64,7 @@ class ClusterImage(msgspec.Struct):
     rng: RandomSource
     version: int = 0
     created_version: int = 0
+    partition_changes: int = 0
     fenced: set[int] = msgspec.field(default_factory=set)
     is_cold: bool = False
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)

@@ -95,6 +95,7 @@ def change_partition(
     partition.adding, partition.removing = target.adding, target.removing
     partition.elr, partition.last_known_elr = elr, last_known
     partition.offline = tuple(node for node in partition.replicas if node in metadata.fenced)
+    metadata.partition_changes += 1
     if has_new_leader_epoch:
         metadata.change_leader(topic, partition.index, leader)
     return has_new_leader_epoch or bool(before != _CHANGEABLE_FIELDS(partition))

@@ -53,6 +53,7 @@ class DelegationTokens:
 
     secret: `delegation.token.secret.key`; without one all operations fail. lifetime_max_ms, renewal_ms, sweep_ms:
     the longest life, the time until a renewal is due, and the interval between removals of expired tokens.
+    change_count: the number of changes.
     """
 
     def __init__(self, secret: str, *, lifetime_max_ms: int, renewal_ms: int, sweep_ms: int) -> None:
@@ -62,6 +63,7 @@ class DelegationTokens:
         self._sweep_ms = sweep_ms
         self._last_sweep_ms: int | None = None
         self._by_id: dict[str, DelegationToken] = {}
+        self.change_count = 0
 
     def __repr__(self) -> str:
         return f"DelegationTokens({len(self._by_id)} tokens, ***)"
@@ -80,9 +82,36 @@ class DelegationTokens:
         lifetime_ms = min(self._lifetime_max_ms, lifetime_ms) if lifetime_ms > 0 else self._lifetime_max_ms
         latest_ms = min(now_ms + lifetime_ms, _LONG_MAX)
         expires_ms = min(latest_ms, now_ms + self._renewal_ms)
+        return self.restore_token(
+            token_id,
+            owner=owner,
+            requester=requester,
+            renewers=renewers,
+            issued_ms=now_ms,
+            latest_ms=latest_ms,
+            expires_ms=expires_ms,
+        )
+
+    def stored_tokens(self) -> list[DelegationToken]:
+        """All tokens that have not been removed, expired ones included."""
+        return list(self._by_id.values())
+
+    def restore_token(
+        self,
+        token_id: str,
+        *,
+        owner: str,
+        requester: str,
+        renewers: tuple[str, ...],
+        issued_ms: int,
+        latest_ms: int,
+        expires_ms: int,
+    ) -> DelegationToken:
+        """Add a token with these times; its HMAC follows from the id and the secret key."""
         secret = hmac.digest(self._secret, token_id.encode(), "sha512")
-        token = DelegationToken(token_id, owner, requester, renewers, now_ms, latest_ms, expires_ms, secret)
+        token = DelegationToken(token_id, owner, requester, renewers, issued_ms, latest_ms, expires_ms, secret)
         self._by_id[token_id] = token
+        self.change_count += 1
         return token
 
     def renew_token(self, secret: bytes, principal: str, *, period_ms: int, now_ms: int) -> int:
@@ -96,12 +125,14 @@ class DelegationTokens:
         _check_renewer(token, principal)
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
         token.expires_ms = min(token.latest_ms, now_ms + period_ms)
+        self.change_count += 1
         return token.expires_ms
 
     def expire_token(self, secret: bytes, principal: str, *, period_ms: int, now_ms: int) -> int:
         """Set and return the expiry of a token, or delete it when the period is negative. Raises: as `renew_token`."""
         token = self._find_token(secret, now_ms)
         _check_renewer(token, principal)
+        self.change_count += 1
         if period_ms < 0:
             del self._by_id[token.token_id]
             return now_ms
@@ -146,6 +177,7 @@ class DelegationTokens:
         if now_ms - self._last_sweep_ms >= self._sweep_ms:
             self._last_sweep_ms += (now_ms - self._last_sweep_ms) // self._sweep_ms * self._sweep_ms
             at_ms = self._last_sweep_ms
+            self.change_count += 1
             self._by_id = {key: token for key, token in self._by_id.items() if not token.is_expired(at_ms)}
 
 

@@ -34,13 +34,15 @@ class CredentialUpsertion(NamedTuple):
 
 
 class ScramCredentials:
-    """The credentials of a cluster, by mechanism and user."""
+    """The credentials of a cluster, by mechanism and user. change_count: the number of changes."""
 
     def __init__(self) -> None:
         self._credentials: dict[ScramMechanism, dict[str, ScramCredential]] = {one: {} for one in ScramMechanism}
+        self.change_count = 0
 
     def set_credential(self, user: str, mechanism: ScramMechanism, credential: ScramCredential) -> None:
         """Create or replace a credential."""
+        self.change_count += 1
         self._credentials[mechanism][user] = credential
 
     def find_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
@@ -82,6 +84,7 @@ class ScramCredentials:
                 errors[change.user] = error
         for user, change in accepted.items():
             if isinstance(change, CredentialDeletion):
+                self.change_count += 1
                 del self._credentials[_BY_NUMBER[change.mechanism]][user]
             elif not change.salted_password:
                 # Java's HMAC rejects an empty key, at this point in Kafka.

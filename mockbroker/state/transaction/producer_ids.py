@@ -11,15 +11,18 @@ _NEXT_BLOCK_AT = BLOCK_SIZE // 10
 
 
 class ProducerIdBlocks:
-    """The blocks of a cluster, given to its brokers in the order of their requests; the first id is 0."""
+    """The blocks of a cluster, given to its brokers in the order of their requests.
+
+    next_start: the first id of the next block, 0 in a new cluster.
+    """
 
     def __init__(self) -> None:
-        self._next_start = 0
+        self.next_start = 0
 
     def next_block(self) -> range:
         """The ids of the next block."""
-        start, self._next_start = self._next_start, self._next_start + BLOCK_SIZE
-        return range(start, self._next_start)
+        start, self.next_start = self.next_start, self.next_start + BLOCK_SIZE
+        return range(start, self.next_start)
 
 
 class ProducerIds:
