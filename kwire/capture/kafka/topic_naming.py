@@ -46,5 +46,5 @@ def _names_topics(spec: MessageSpec, fields: tuple[FieldSpec, ...]) -> bool:
     ids = [field.versions for field in fields if field.type == "uuid" and field.name == "TopicId"]
     names = [field.versions for field in fields if field.type == "string" and field.entity_type == "topicName"]
     if any(one.intersect(other).intersect(spec.versions) for one in ids for other in names):
-        return spec.api_key is not None
+        return spec.kind in {"request", "response"}  # Metadata records have an API key too.
     return any(_names_topics(spec, field.fields) for field in fields)
