@@ -46,7 +46,7 @@ def test_a_line_that_is_no_entry_is_named(tmp_path: Path) -> None:
 def test_the_history_of_the_repository_can_be_read() -> None:
     times, rates, sizes = {"us", "ms", "s"}, {"1/s", "messages/s", "packets/s", "MB/s"}, {"bytes", "KiB", "MB"}
     # Of captures and Spark also quotients, in x or in times of the level `messages`.
-    assert {entry.unit for entry in read_history()} <= times | rates | sizes | {"x", "x messages"}
+    assert {entry.unit for entry in read_history()} <= times | rates | sizes | {"x", "x messages", "x clean"}
 
 
 def test_a_commit_with_changed_files_has_a_mark(tmp_path: Path) -> None:
