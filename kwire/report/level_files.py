@@ -121,12 +121,17 @@ class DecodeWorkers:
         process = self._idle.get()
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(job) + b"\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
+        try:
+            process.stdin.write(msgspec.json.encode(job) + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            # Also one that has ended: otherwise the next jobs would wait for it for ever, instead of failing too.
+            self._idle.put(process)
         if not line:
             raise RuntimeError(f"the process that decodes captures ended with code {process.wait()}, in {job}")
-        self._idle.put(process)
         return msgspec.json.decode(line, type=Answer)
 
 
@@ -134,5 +139,6 @@ def _start_process() -> subprocess.Popen[bytes]:
     root = str(Path(kwire.__file__).parent.parent)
     # A checkout is importable only through this process's sys.path, which a new one does not inherit.
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
-    command = [sys.executable, "-m", "kwire.report.level_jobs"]
+    # -P: modules in the working directory of the user are not imported.
+    command = [sys.executable, "-P", "-m", "kwire.report.level_jobs"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)  # noqa: S603  Our own.

@@ -33,3 +33,26 @@ def test_a_process_that_ends_is_an_error_that_names_its_job(tmp_path: Path) -> N
         workers.submit(job).result()
 
     workers.close()
+
+
+def test_without_processes_every_further_job_fails_and_none_waits(tmp_path: Path) -> None:
+    workers = DecodeWorkers(2)
+    missing = str(tmp_path / "missing" / "rows.parquet")
+    job = LevelJob(str(CAPTURES / "small_share.pcap"), str(tmp_path), {"level": "flows"}, {}, missing)
+
+    futures = [workers.submit(job) for _ in range(6)]
+
+    for future in futures:
+        with pytest.raises(RuntimeError, match="ended with code 1"):
+            future.result(60)
+    workers.close()
+
+
+def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    workers = DecodeWorkers(1)
+    job = LevelJob(str(CAPTURES / "small_share.pcap"), str(tmp_path), {"level": "flows"}, {}, str(tmp_path / "rows"))
+
+    assert workers.submit(job).result(60).rows > 0
+    workers.close()
