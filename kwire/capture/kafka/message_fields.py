@@ -78,7 +78,8 @@ def topic_numbers(message: msgspec.Struct) -> Iterable[tuple[str | None, bytes |
     """The name, the id and the partition numbers of every topic of `message_topics`, in a fraction of its time."""
     path = _topic_path(type(message))
     if path is None:
-        return _all_topic_numbers(message)
+        topics_found = message_topics(message)
+        return ((one.name, one.topic_id, [partition.number for partition in one.partitions]) for one in topics_found)
     topics, name, has_id, partitions, number = path
     return [
         (
@@ -115,34 +116,6 @@ def _list_item(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | N
     kind = next(field.type for field in msgspec.structs.fields(cls) if field.name == name)
     is_list = get_origin(kind) is list or any(get_origin(argument) is list for argument in get_args(kind))
     return struct_type_in(kind) if is_list else None
-
-
-def _all_topic_numbers(message: msgspec.Struct) -> Iterator[tuple[str | None, bytes | None, list[int]]]:
-    shape = field_shape(type(message))
-    for field in shape.names:
-        for name in getattr(message, field) or ():
-            yield name, None, []
-    for field in shape.topic_children:
-        for item in _as_list(getattr(message, field)):
-            item_shape = field_shape(type(item))
-            if item_shape.is_topic:
-                yield _topic_numbers(item, item_shape)
-            if item_shape.names or item_shape.topic_children:
-                yield from _all_topic_numbers(item)
-
-
-def _topic_numbers(item: msgspec.Struct, shape: FieldShape) -> tuple[str | None, bytes | None, list[int]]:
-    numbers: list[int] = []
-    for field in shape.numbers:
-        numbers += getattr(item, field) or ()
-    for field in shape.children:
-        children = _as_list(getattr(item, field))
-        if children:
-            number_field = field_shape(type(children[0])).number
-            if number_field is not None:
-                numbers += [getattr(child, number_field) for child in children]
-    name = getattr(item, shape.name) if shape.name else None
-    return name, getattr(item, "topic_id", None), numbers
 
 
 def first_error_code(message: msgspec.Struct) -> int:

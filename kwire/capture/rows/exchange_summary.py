@@ -79,8 +79,9 @@ def summarize_bodies(
     if topics:
         parts.append(topics)
     # A response without an error may still have an error message: "NONE".
-    if answered.has_error and response.error_code and response.error_message:  # type: ignore[union-attr]
-        parts.append(redact_text(response.error_message))  # type: ignore[union-attr]
+    answer: Any = response
+    if answered.has_error and answer.error_code and answer.error_message:
+        parts.append(redact_text(answer.error_message))
     if answered.has_acquired:
         parts += _format_acquired(response)
     if asked.has_acknowledgements:
