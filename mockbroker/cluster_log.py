@@ -1,6 +1,7 @@
 """`ClusterLog`: logs the changes of a cluster, found in its metadata and in the groups whose records were written.
 
-Changes are collected while an event is handled, and logged after it, so that what belongs together is one line.
+Changes are collected while an event is handled, and logged after it, so that what belongs together is one line. Where
+such lines are not logged, nothing is collected.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ class ClusterLog:
             known.clear()
 
         def add_topic(change: TopicChange, topic: Topic) -> None:
-            if state is self._state:
+            if state is self._state and (TOPICS.has_info or LEADERS.has_info):
                 self._topics[change, topic.topic_id] = topic
                 self._schedule()
 
         def add_group(group_id: str) -> None:
-            if state is self._state:
+            if state is self._state and GROUPS.has_info:
                 self._groups[group_id] = None
                 self._schedule()
 

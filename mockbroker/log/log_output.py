@@ -17,8 +17,10 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def start_log(*, level: str, log_format: str) -> None:
-    """Write the log of the process to stderr, with what other libraries warn of; as `logging.basicConfig`, do nothing
-    in a process that has a log already."""
+    """Write the log of the process to stderr, with the warnings of other libraries.
+
+    As `logging.basicConfig`, it does nothing in a process that has a log already.
+    """
     root = logging.getLogger()
     if root.handlers:
         return

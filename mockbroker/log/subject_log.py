@@ -53,6 +53,11 @@ class SubjectLog:
         self._repetitions = repetitions
 
     @property
+    def has_info(self) -> bool:
+        """Whether lines of the level info are logged; in a program that does not configure the log they are not."""
+        return self.logger.isEnabledFor(logging.INFO)
+
+    @property
     def has_debug(self) -> bool:
         """Whether lines of the level debug are logged."""
         return self.logger.isEnabledFor(logging.DEBUG)

@@ -16,6 +16,7 @@ from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from mockbroker import Cluster
+from mockbroker.server import Server
 from mockbroker.state.metadata.topics import CoordinatorKind
 from tests.support.brokers.group_requests import commit, join, share, sync
 from tests.support.brokers.streams_requests import beat
@@ -224,3 +225,22 @@ def test_after_a_reset_the_lines_are_those_of_the_new_cluster(caplog: pytest.Log
         "topic orders was made: partitions 1, replicas 1",
         "topic a was made: partitions 1, replicas 1",
     ]
+
+
+def test_nothing_is_collected_while_its_lines_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "mockbroker")
+    with Cluster() as cluster:
+        cluster.create_topic("orders", 1)
+        assert _collected(cluster) == 0
+        caplog.set_level(logging.INFO, "mockbroker")
+        cluster.create_topic("later", 1)
+
+    assert _messages(caplog, "topics") == ["topic later was made: partitions 1, replicas 1"]
+
+
+def _collected(cluster: Cluster) -> int:
+    def count(server: Server) -> int:
+        log = server._cluster_log
+        return len(log._topics) + len(log._leaders)
+
+    return cluster.run(count)

@@ -141,8 +141,11 @@ class ConnectionThrottle:
         self._rates: _Meters[str, WindowedRate] = _Meters(lambda: WindowedRate(windows))
 
     def record(self, address: str, *, now_ms: int) -> int:
-        """Count a connection. Returns: how long the address is throttled, at most a window; the connection is then
-        closed after that time, and not counted."""
+        """Count a connection.
+
+        Returns: how long the address is throttled, at most a window; the connection is then closed after that time, and
+        not counted.
+        """
         limit = find_ip_quota(self._quotas, "connection_creation_rate", address)
         if limit is None:
             return 0
