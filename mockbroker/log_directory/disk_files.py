@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from mockbroker.log_directory.file_layer import Data
+from mockbroker.log_directory.formats.names import TEMPORARY
 
-#: The end of the name of a file that is being written.
-_TEMPORARY = ".tmp"
 _MODE = 0o644
 
 
@@ -97,7 +96,7 @@ class DiskFiles:
     def write_file(self, path: str, data: Data, *, sync: bool = False) -> None:
         """Replace a file as a whole: after a crash it has either its old contents or these."""
         target = self.root / path
-        temporary = target.with_name(target.name + _TEMPORARY)
+        temporary = target.with_name(target.name + TEMPORARY)
         with temporary.open("wb") as file:
             file.write(data)
             if sync:

@@ -73,15 +73,20 @@ def load_partition(files: FileLayer, folder: str, options: RecoveryOptions) -> L
     _finish_replacements(files, folder, options)
     base_offsets = _segment_offsets(files, folder)
     segments: list[LoadedSegment] = []
-    for number, base_offset in enumerate(base_offsets):
-        loaded, is_cut = _load_segment(files, folder, base_offset, base_offsets[number + 1 :], options)
-        segments.append(loaded)
-        if is_cut:
-            _remove_segments(files, folder, base_offsets[number + 1 :], options)
-            break
-    end_offset = segments[-1].end_offset if segments else 0
-    producers = _load_producers(files, folder, segments, end_offset, options)
-    return LoadedLog(segments, producers, _load_leader_epochs(files, folder, segments, end_offset, options))
+    try:
+        for number, base_offset in enumerate(base_offsets):
+            loaded, is_cut = _load_segment(files, folder, base_offset, base_offsets[number + 1 :], options)
+            segments.append(loaded)
+            if is_cut:
+                _remove_segments(files, folder, base_offsets[number + 1 :], options)
+                break
+        end_offset = segments[-1].end_offset if segments else 0
+        producers = _load_producers(files, folder, segments, end_offset, options)
+        return LoadedLog(segments, producers, _load_leader_epochs(files, folder, segments, end_offset, options))
+    except (DamagedFileError, OSError):
+        for loaded in segments:
+            loaded.segment.file.close()
+        raise
 
 
 def _finish_replacements(files: FileLayer, folder: str, options: RecoveryOptions) -> None:
@@ -91,7 +96,7 @@ def _finish_replacements(files: FileLayer, folder: str, options: RecoveryOptions
     """
     found = files.list_names(folder)
     for name in found:
-        if name.endswith((names.DELETED, names.CLEANED, ".tmp")):
+        if name.endswith((names.DELETED, names.CLEANED, names.TEMPORARY)):
             files.remove(f"{folder}/{name}")
     swaps = [name for name in found if name.endswith(_SWAPPED_LOG)]
     for name in swaps:

@@ -18,6 +18,8 @@ INDEXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
+#: A file that is being written, and will replace the one without this suffix.
+TEMPORARY = ".tmp"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _PARTITION_FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")

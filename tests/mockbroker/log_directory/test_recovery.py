@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,19 @@ def test_damage_in_an_earlier_segment_is_refused_and_repair_removes_the_later_on
     assert loaded.end_offset == 1
     assert sorted(path.name for path in (tmp_path / "t-0").glob("*.log")) == [names.file_name(0, names.LOG)]
     assert len(lines) == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="lists open files by /proc")
+def test_a_partition_that_is_refused_leaves_no_file_open(tmp_path: Path) -> None:
+    _write_segments(tmp_path, [[5, 10], [20, 30], [40]])
+    path = tmp_path / "t-0" / names.file_name(2, names.LOG)
+    path.write_bytes(path.read_bytes()[:-1])
+
+    with pytest.raises(DamagedFileError):
+        _load(tmp_path, "t-0", recovery_point=0)
+
+    is_open = [link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(link)]
+    assert is_open == []
 
 
 def test_offsets_below_the_recovery_point_are_not_verified(tmp_path: Path) -> None:
