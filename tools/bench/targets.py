@@ -41,6 +41,15 @@ class Target(NamedTuple):
 
 _UNCOMPRESSED = ("1,000 x 1 KiB", "2 headers each", "100 bytes")
 _LEVELS = ("partitions", "records", "share_acquired", "share_acks")
+#: The requests with their goal of 60 us, and why they miss it: by profiles of the broker's process.
+_SOCKET = "35 to 39 % is the kernel's work for the socket"
+_REQUESTS = {
+    "Metadata, one topic": "",
+    "Produce, one record": _SOCKET,
+    "Fetch, empty": _SOCKET,
+    "ShareFetch, one record": "many small calls in Python, none of which dominates",
+    "ShareAcknowledge, one record": "some 250 calls in Python, in three rounds of the channel between nodes",
+}
 _SPARK_SCANS = ("latency by API", "errors by API", "bytes by topic")
 
 TARGETS = (
@@ -66,15 +75,17 @@ TARGETS = (
     ),
     *(
         Target(
-            f"CPU of the broker: {case}", "requests", (case,), "mockbroker", 60, "us", is_ratio=False, is_least=False
+            f"CPU of the broker: {case}",
+            "requests",
+            (case,),
+            "mockbroker",
+            60,
+            "us",
+            is_ratio=False,
+            is_least=False,
+            reason=reason,
         )
-        for case in (
-            "Metadata, one topic",
-            "Produce, one record",
-            "Fetch, empty",
-            "ShareFetch, one record",
-            "ShareAcknowledge, one record",
-        )
+        for case, reason in _REQUESTS.items()
     ),
     Target("produce, beside kfake", "broker", ("produce",), "kfake", 1.2),
     Target("consume, beside kfake", "broker", ("consume",), "kfake", 1.2),
@@ -118,6 +129,7 @@ TARGETS = (
         "ms",
         is_ratio=False,
         is_least=False,
+        reason="some 22 ms is the import of asyncio",
     ),
     Target(
         "captures: all bodies of small packets, beside tshark", "capture", ("small packets: every body",), "kwire", 10
