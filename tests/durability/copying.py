@@ -1,0 +1,145 @@
+"""A transactional copier: consumes a topic, writes each record and its own offsets in one transaction, aborts some."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from tests.durability.worker import Worker
+
+_TIMEOUT_S = 30.0
+_RETRIES_S = 60.0
+_BATCH_SIZE = 50
+_ABORTED_SHARE = 0.2
+
+
+class TransactionalCopier(Worker):
+    """Copies `source` to `topic`; the value of a copy names the attempt that wrote it.
+
+    committed, aborted: attempts whose end was acknowledged. In `unknown` are those whose end was not.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, source: str, *, partition_count: int, seed: int) -> None:
+        super().__init__(bootstrap_servers, topic)
+        self.group = f"{topic}-copier"
+        self.committed: Counter[int] = Counter()
+        self.aborted: set[int] = set()
+        self.unknown: set[int] = set()
+        self._source = source
+        self._partition_count = partition_count
+        self._random = random.Random(seed)
+        self._attempt = 0
+
+    def run(self) -> None:
+        """Copy until stopped; new clients replace those that a fatal error has ended."""
+        while not self.is_stopping:
+            consumer, producer = self._create_clients()
+            try:
+                producer.init_transactions(_TIMEOUT_S)
+                self._seek_to_committed(consumer)
+                while not self.is_stopping:
+                    self._copy_batch(consumer, producer)
+            except KafkaException as error:
+                if not _is_of_broken_client(error):
+                    self.pause(0.05)
+            finally:
+                consumer.close()
+
+    def _create_clients(self) -> tuple[Consumer, Producer]:
+        consumer = Consumer(
+            {
+                **self._settings,
+                "group.id": self.group,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        timeout_ms = int(_TIMEOUT_S * 1_000)
+        settings = {"transactional.id": self.group, "transaction.timeout.ms": timeout_ms, "linger.ms": 1}
+        return consumer, Producer({**self._settings, **settings})
+
+    def _seek_to_committed(self, consumer: Consumer) -> None:
+        """Go on where the last committed transaction has ended."""
+        wanted = [TopicPartition(self._source, index) for index in range(self._partition_count)]
+        found = consumer.committed(wanted, timeout=_TIMEOUT_S)
+        for position in found:
+            if position.error is not None:
+                raise KafkaException(position.error)
+        consumer.assign([TopicPartition(each.topic, each.partition, max(each.offset, 0)) for each in found])
+
+    def _copy_batch(self, consumer: Consumer, producer: Producer) -> None:
+        messages = [message for message in consumer.consume(_BATCH_SIZE, timeout=0.2) if message.error() is None]
+        if not messages:
+            return
+        attempt = self._attempt
+        self._attempt += 1
+        producer.begin_transaction()
+        self.unknown.add(attempt)
+        try:
+            for message in messages:
+                self._copy(producer, message, attempt)
+            if self._random.random() < _ABORTED_SHARE:
+                producer.flush(_TIMEOUT_S)
+                self._abort(producer, attempt)
+                self._seek_to_committed(consumer)
+                return
+            offsets = _offsets_after(messages)
+            _retry(
+                lambda: producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), _TIMEOUT_S)
+            )
+            _retry(lambda: producer.commit_transaction(_TIMEOUT_S))
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            self._abort(producer, attempt)
+            self._seek_to_committed(consumer)
+            return
+        self.unknown.discard(attempt)
+        self.committed[attempt] = len(messages)
+
+    def _copy(self, producer: Producer, message: Message, attempt: int) -> None:
+        value = b"%d:%b" % (attempt, message.value() or b"")
+        producer.produce(self.topic, value, partition=message.partition() or 0)
+        producer.poll(0)
+
+    def _abort(self, producer: Producer, attempt: int) -> None:
+        _retry(lambda: producer.abort_transaction(_TIMEOUT_S))
+        self.unknown.discard(attempt)
+        self.aborted.add(attempt)
+
+    def progress(self) -> str:
+        """The transactions by their end."""
+        return f"{len(self.committed)} transactions committed, {len(self.aborted)} aborted, {len(self.unknown)} unknown"
+
+
+def _retry(call: Callable[[], object]) -> None:
+    """Repeat a call whose error says that this is safe, for a limited time."""
+    end_s = time.monotonic() + _RETRIES_S
+    while True:
+        try:
+            call()
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > end_s:
+                raise
+        else:
+            return
+
+
+def _offsets_after(messages: list[Message]) -> list[TopicPartition]:
+    after: dict[tuple[str, int], int] = {}
+    for message in messages:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        after[topic, partition] = offset + 1
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in after.items()]
+
+
+def _is_of_broken_client(error: KafkaException) -> bool:
+    return bool(error.args[0].fatal())
