@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -100,12 +101,25 @@ def build_core(
     def make_node(node_id: int) -> Node:
         return Node(node_id, state, store, rack=rack)
 
-    core = Core(state, routes, make_node, close_share_session=_close_share_session, now_ms=now_ms)
+    core = _create_core(state, routes, make_node, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
     for name, count in topics.items():
         core.create_topic(name, count)
     return core
+
+
+def _create_core(
+    state: ClusterState, routes: Mapping[int, Route], make_node: Callable[[int], Node], *, now_ms: int
+) -> Core:
+    return Core(
+        state,
+        routes,
+        make_node,
+        close_share_session=_close_share_session,
+        controller_routes=partial(_select_controller_routes, routes),
+        now_ms=now_ms,
+    )
 
 
 def _create_configs(config: BrokerConfig, features: Mapping[str, int], rules: ShareRules) -> Configs:
@@ -124,6 +138,13 @@ def _close_share_session(connection_id: int, ctx: Context) -> None:
     from mockbroker.handlers.share.share_leader import close_session_of_connection
 
     close_session_of_connection(connection_id, ctx)
+
+
+def _select_controller_routes(routes: Mapping[int, Route]) -> Mapping[int, Route]:
+    """The APIs of the controller's listener; a cluster without one does not import their module."""
+    from mockbroker.handlers.controller import select_controller_routes
+
+    return select_controller_routes(routes)
 
 
 def _config_api_dialect(config: BrokerConfig) -> ConfigApiDialect | None:

@@ -106,7 +106,8 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     if has_owner:
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
-    print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
+    lines = [server.bootstrap(), None if control is None else control.url, server.bootstrap_controllers()]
+    print(*filter(None, lines), sep="\n", flush=True)
     await ended.wait()
     if control is not None:
         await asyncio.to_thread(control.stop)
@@ -163,6 +164,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         host=parsed.host,
         advertised=parsed.advertised,
         memory_limit=parse_memory_limit(parsed.memory_limit),
+        controller_port=parsed.controller_port,
     )
 
 
@@ -282,6 +284,8 @@ def _add_address_options(group: argparse._ArgumentGroup) -> None:
     add("--port", type=int, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="address to listen on, as 0.0.0.0 in a container (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="address that clients are given; the port is that of node 0")
+    controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed last"
+    add("--controller-port", type=int, metavar="PORT", help=controller)
     add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
     sasl = "let clients log in as this user, with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
     add("--sasl", metavar="'MECHANISM USER:PASSWORD'", help=sasl)

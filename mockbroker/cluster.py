@@ -59,7 +59,8 @@ class Cluster(Controlled, ClusterMethods):
     (docs/control.md). control_token: that its requests need.
     faults: added at the start, each as a `Fault` or in its JSON form, or the path of a JSON file (docs/faults.md).
     memory_limit: of the logs together, in bytes or as "512MiB"; half of the machine's memory by default, "none" for no
-    limit.
+    limit. controller_port: of a listener of the controller itself, 0 for a free one; `bootstrap_controllers` has its
+    address.
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
@@ -90,6 +91,7 @@ class Cluster(Controlled, ClusterMethods):
         host: str | None = None,
         advertised: str | None = None,
         memory_limit: int | str | None = None,
+        controller_port: int | None = None,
     ) -> None:
         check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
@@ -124,6 +126,7 @@ class Cluster(Controlled, ClusterMethods):
             host=host,
             advertised=advertised,
             memory_limit=parse_memory_limit(memory_limit),
+            controller_port=controller_port,
         )
         super().__init__(options, control_options, _load_control_api)
 

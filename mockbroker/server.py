@@ -21,7 +21,13 @@ from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
-from mockbroker.net.listeners import Listener, check_node_count, parse_listeners, place_listeners
+from mockbroker.net.listeners import (
+    Listener,
+    check_node_count,
+    controller_listener,
+    parse_listeners,
+    place_listeners,
+)
 from mockbroker.net.network_server import NetworkServer
 from mockbroker.state.storage.memory_budget import MemoryBudget
 
@@ -51,6 +57,7 @@ class Options:
     clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
+    controller_port: of the controller's own listener, 0: a free one, None: it has none.
     """
 
     nodes: int = 1
@@ -71,6 +78,7 @@ class Options:
     security: ClientSecurity | None = field(default=None, repr=False)
     profile: str = DEFAULT_PROFILE
     memory_limit: int | None = None
+    controller_port: int | None = None
 
 
 class Server:
@@ -93,6 +101,9 @@ class Server:
             if getattr(options, name) is not None and setting in options.config.given.keys() - own:
                 raise ConfigError(f"{name}: given beside {setting}, which has it; give one of them")
         listeners = parse_listeners(options.config, port=options.port, node_count=options.nodes)
+        if options.controller_port is not None:
+            # After the brokers' own: the first one is that of `bootstrap`.
+            listeners.append(controller_listener(options.config, options.controller_port))
         return place_listeners(listeners, host=options.host, advertised=options.advertised, node_count=options.nodes)
 
     def _add_faults(self) -> None:
@@ -140,6 +151,7 @@ class Server:
                 self.core.state.nodes[old.node_id].copy_endpoints(old)
         self._nodes = list(self.core.state.nodes.values())
         self.core.connection_count = previous.connection_count
+        self.core.state.controller_endpoint = previous.state.controller_endpoint
         self.require_started().replace_core(self.core, self.clock)
         self._add_faults()
 
@@ -250,6 +262,11 @@ class Server:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""
         name = listener or self._listeners[0].name
         return ",".join("{}:{}".format(*node.endpoint(name)) for node in self._nodes)
+
+    def bootstrap_controllers(self) -> str:
+        """HOST:PORT of the controller's own listener, "" if it has none."""
+        endpoint = self.core.state.controller_endpoint
+        return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
 
 
 def _log_full_memory(used: int, limit: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.log_store import LogStore
 
 
+class ControllerEndpoint(NamedTuple):
+    """The listener of the controller, and its address for clients."""
+
+    listener: str
+    host: str
+    port: int
+
+
 class ClusterState(ClusterServices[Node], kw_only=True):
     """The shared state of one cluster, which every request handler can reach.
 
@@ -28,7 +36,8 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     log_store: all logs, with their deadlines; a node reaches the logs that it leads by its `logs`.
     api_versions: the version range that ApiVersions lists, by API key. security: users, and the settings of listeners.
     config_api_dialect: configuration names of an edition, None for the released ones. topology_descriptions: of streams
-    groups, kept as by a plugin that all brokers share.
+    groups, kept as by a plugin that all brokers share. controller_endpoint: where clients reach the controller itself
+    (KIP-919), None if they do not.
     """
 
     cluster_id: str
@@ -39,6 +48,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     controller: Controller | None = None
     config_api_dialect: ConfigApiDialect | None = None
     wake_key_count: int = 0
+    controller_endpoint: ControllerEndpoint | None = None
     topology_descriptions: TopologyDescriptions[describe.TopologyDescription] = msgspec.field(
         default_factory=TopologyDescriptions
     )

@@ -12,6 +12,7 @@ from mockbroker.cluster_methods.nodes import AsyncNodes, NodeMethods
 from mockbroker.cluster_methods.request_waits import AsyncRequestWaits, RequestWaits
 from mockbroker.cluster_methods.topics import TopicMethods
 from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
+from mockbroker.config.keys import ConfigError
 
 if TYPE_CHECKING:
     from mockbroker.security.client_security import Library
@@ -50,6 +51,17 @@ class AsyncSharedMethods(AsyncHistory, AsyncRequestWaits):
 
 class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, WaitMethods):
     """The methods of a cluster that runs in an event loop."""
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """HOST:PORT of the controller's own listener, for `bootstrap.controllers` of clients.
+
+        Raises: ConfigError if the cluster has none, since it was started without `controller_port`.
+        """
+        address = self._running().bootstrap_controllers()
+        if not address:
+            raise ConfigError("bootstrap_controllers: the cluster was started without controller_port")
+        return address
 
     def client_settings(self, library: Library = "librdkafka") -> dict[str, object]:
         """The settings of a client of this cluster, by the names of its library: addresses, TLS, user and password.

@@ -71,6 +71,12 @@ class Context(msgspec.Struct):
         return f"/{self.connection.host}"
 
     @property
+    def is_at_controller(self) -> bool:
+        """Whether the request came by the listener of the controller."""
+        endpoint = self.cluster.controller_endpoint
+        return endpoint is not None and endpoint.listener == self.connection.listener
+
+    @property
     def rng(self) -> random.Random:
         """The cluster's seeded random generator."""
         return self.cluster.rng

@@ -35,8 +35,9 @@ class Core:
     """A cluster without sockets.
 
     state: the shared state of the cluster, with its nodes. routes: the served APIs, by key. close_share_session: is
-    called with the id of a connection that ended, if its node has share sessions. All times are milliseconds of the
-    cluster's clock, and never go back: an earlier `now_ms` than a previous one counts as that one.
+    called with the id of a connection that ended, if its node has share sessions. controller_routes: returns the APIs
+    at the listener of the controller. All times are milliseconds of the cluster's clock, and never go back: an earlier
+    `now_ms` than a previous one counts as that one.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Core:
         make_node: Callable[[int], Node],
         *,
         close_share_session: Callable[[int, Context], None],
+        controller_routes: Callable[[], Mapping[int, Route]],
         now_ms: int,
     ) -> None:
         self.state = state
         self.routes = routes
         self._close_share_session = close_share_session
+        self._controller_routes = controller_routes
         assert state.log_store is not None
         self._controller = Controller(state, state.nodes, state.log_store, make_node, clock=lambda: self.now_ms)
         state.controller = self._controller
@@ -78,7 +81,10 @@ class Core:
         info = ConnectionInfo(self.connection_count, node_id, host, port, listener, principal)
         info.protocol = self.state.security.security_protocol(listener)
         if node_id in self._running:
-            self._connections[info.id] = Connection(info, self._create_authenticator(info))
+            connection = Connection(info, self._create_authenticator(info))
+            if self.state.controller_endpoint is not None and self.state.controller_endpoint.listener == listener:
+                connection.routes = self._controller_routes()
+            self._connections[info.id] = connection
         else:
             self.requests.output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         if self.faults is not None and (end := self.faults.match_connection(info)) is not None:

@@ -21,7 +21,8 @@ NODES_MAX = 100
 class Listener:
     """One listener of the first node; node i adds i to the ports, unless they are 0.
 
-    advertised_host, advertised_port: as in Metadata responses; None for the bound address.
+    advertised_host, advertised_port: as in Metadata responses; None for the bound address. is_controller: whether
+    only the first node has it, for requests to the controller (KIP-919).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Listener:
     port: int
     advertised_host: str | None = None
     advertised_port: int | None = None
+    is_controller: bool = False
 
     @property
     def is_encrypted(self) -> bool:
@@ -94,6 +96,25 @@ def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count
     if not listeners:
         raise ConfigError(f"listeners: {texts} has no listener for clients")
     return listeners
+
+
+def controller_listener(config: BrokerConfig, port: int) -> Listener:
+    """The listener of the controller on the loopback address, with the name and protocol of the configuration.
+
+    port: 0 for any free one. Raises: ConfigError for a port or protocol that there is not.
+    """
+    if not 0 <= port <= _PORT_MAX:
+        raise ConfigError(f"controller_port: {port} is not between 0 and {_PORT_MAX}")
+    name = config.strings("controller.listener.names")[0].upper()
+    protocol = parse_security_protocols(config)[name]
+    if protocol not in _SUPPORTED_PROTOCOLS:
+        supported = ", ".join(_SUPPORTED_PROTOCOLS)
+        raise ConfigError(f"controller.listener.names: {name} has the protocol {protocol}; supported are: {supported}")
+    if protocol.startswith("SASL_"):
+        from mockbroker.security.sasl_config import sasl_listener
+
+        sasl_listener(config, name)
+    return Listener(name, protocol, "127.0.0.1", port, is_controller=True)
 
 
 def place_listeners(

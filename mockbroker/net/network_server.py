@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from mockbroker.broker.cluster_state import ControllerEndpoint
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
@@ -69,7 +70,10 @@ class NetworkServer:
         bound = self._listeners.bind({node_id: index for index, node_id in enumerate(nodes)})
         for node_id, pairs in bound.items():
             for entry, _ in pairs:
-                nodes[node_id].add_endpoint(entry.listener.name, *entry.advertised)
+                if entry.listener.is_controller:
+                    self.core.state.controller_endpoint = ControllerEndpoint(entry.listener.name, *entry.advertised)
+                else:
+                    nodes[node_id].add_endpoint(entry.listener.name, *entry.advertised)
         for node_id, pairs in bound.items():
             self._listeners.accept(node_id, pairs)
 

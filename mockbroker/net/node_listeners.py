@@ -38,7 +38,8 @@ class BoundListener(NamedTuple):
 class NodeListeners:
     """The sockets at which nodes accept connections.
 
-    listeners: of every node. tls: contexts by the name of the listener. make_protocol: is called for each connection.
+    listeners: of every node, but for that of the controller, which only the first node has. tls: contexts by the name
+    of the listener. make_protocol: is called for each connection.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class NodeListeners:
         try:
             for node_id, index in indexes.items():
                 for listener in self._listeners:
+                    if listener.is_controller and index:
+                        continue
                     sock = bind_socket(listener.host, node_port(listener.port, index))
                     bound[node_id].append((BoundListener(listener, sock.getsockname()[1], index), sock))
         except (OSError, ConfigError):

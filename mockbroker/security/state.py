@@ -110,6 +110,7 @@ class Security:
 
 
 def parse_security_protocols(config: BrokerConfig) -> Mapping[str, str]:
-    """Security protocols by listener name."""
+    """Security protocols by listener name: of the controller's listeners PLAINTEXT, unless they are in the map."""
     pairs = (entry.partition(":") for entry in (config.string("listener.security.protocol.map") or "").split(","))
-    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+    protocols = {name.upper(): "PLAINTEXT" for name in config.strings("controller.listener.names")}
+    return protocols | {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

@@ -23,7 +23,7 @@ QUOTAS = "producer_byte_rate=1024,request_percentage=50"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, properties={"log.dirs": "/data/a"}) as running:
+    with Cluster(nodes=3, properties={"log.dirs": "/data/a"}, controller_port=0) as running:
         running.stop_node(2)
         running.create_topic("orders", 2)
         producer = Producer({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
@@ -36,6 +36,8 @@ def cluster() -> Iterator[Cluster]:
 def printed(cluster: Cluster, tools: ToolShell) -> dict[str, list[str]]:
     """The output lines of each command, by the name of the step."""
     server = ("--bootstrap-server", cluster.bootstrap_servers)
+    controller = ("--bootstrap-controller", cluster.bootstrap_controllers)
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
     alice = ("--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients", "--entity-default")
     metrics = ("--entity-type", "client-metrics", "--entity-name", "METRICS")
     steps = {
@@ -53,6 +55,11 @@ def printed(cluster: Cluster, tools: ToolShell) -> dict[str, list[str]]:
         "upgrade": (FEATURES, *server, "upgrade", "--feature", "share.version=1"),
         "quorum": (QUORUM, *server, "describe", "--status"),
         "replication": (QUORUM, *server, "describe", "--replication"),
+        "quorum of the controller": (QUORUM, *controller, "describe", "--status"),
+        "features of the controller": (FEATURES, *controller, "describe"),
+        "endpoints of the controller": (CLUSTER, "list-endpoints", *controller),
+        "configure by the controller": (CONFIGS, *controller, "--alter", *broker, "--add-config", "num.io.threads=9"),
+        "configured": (CONFIGS, *server, "--describe", *broker),
         "unregister": (CLUSTER, "unregister", *server, "--id", "2"),
     }
     return tools.run_steps(steps)
@@ -121,3 +128,15 @@ def test_the_quorum_tool_finds_one_leading_voter_and_observers(printed: dict[str
 
 def test_the_cluster_tool_unregisters_a_broker(printed: dict[str, list[str]]) -> None:
     assert printed["unregister"] == ["Broker 2 is no longer registered."]
+
+
+def test_the_tools_reach_the_controller_by_its_own_listener(cluster: Cluster, printed: dict[str, list[str]]) -> None:
+    status = dict(line.split(": ", 1) for line in printed["quorum of the controller"])
+    host, port = cluster.bootstrap_controllers.split(":")
+
+    assert status["LeaderId"] == "0"
+    assert f"CONTROLLER://{host}:{port}" in status["CurrentVoters"]
+    assert any(line.startswith("Feature: share.version ") for line in printed["features of the controller"])
+    assert printed["endpoints of the controller"][1].split() == ["0", host, port, "null", "controller"]
+    assert printed["configure by the controller"] == ["Completed updating config for broker 1."]
+    assert any(line.startswith("num.io.threads=9 ") for line in printed["configured"])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kwire import Client
+from kwire.messages.describe_cluster import DescribeClusterRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.messages.metadata import MetadataRequest
 from kwire.package_version import version_line
@@ -50,6 +51,17 @@ def test_the_first_line_is_the_bootstrap_list_and_a_signal_ends_it_well() -> Non
     assert [(topic.name, len(topic.partitions)) for topic in topics] == [("orders", 6)]
     assert rest == ""
     assert process.returncode == 0
+
+
+def test_the_last_line_is_the_address_of_the_controller() -> None:
+    with _running("--port", "0", "--controller-port", "0") as (process, bootstrap):
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with Client(address) as client:
+            response = client.send(DescribeClusterRequest(endpoint_type=2), 1)
+
+    (controller,) = response.brokers
+    assert f"{controller.host}:{controller.port}" == address != bootstrap
 
 
 def test_it_ends_well_when_its_standard_input_is_closed() -> None:

@@ -37,8 +37,9 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "The metadata quorum",
-        "separate controllers, the metadata log, other voters",
-        "one voter, in addition to the first node, whose offsets count changes; no voter can join by kraft.version 1",
+        "separate controllers, the metadata log, other voters, and at the controller's listener the APIs between nodes",
+        "one voter, in addition to the first node, whose offsets count changes; no voter can join by kraft.version 1; "
+        "the controller's listener (`--controller-port`) belongs to the first node, and lists the APIs of clients",
     ),
     (
         "Broker loggers",

@@ -90,7 +90,10 @@ def _replica_state(node_id: int, ctx: Context) -> ReplicaState:
 
 
 def _controller_listeners(ctx: Context) -> list[Listener]:
-    """The controller's endpoint: it has no socket of its own, so the address is the first node's."""
+    """The controller's endpoint; without a socket of its own, the address is the first node's."""
+    endpoint = ctx.cluster.controller_endpoint
+    if endpoint is not None:
+        return [Listener(endpoint.listener, endpoint.host, endpoint.port)]
     node = ctx.cluster.nodes.get(voter_id(ctx), ctx.node)
     names = ctx.cluster.config.strings("controller.listener.names")
     return [Listener(name, node.host, node.port) for name in names[:1]]

@@ -39,6 +39,7 @@ R = TypeVar("R")
 
 #: Node ids are parsed as Java's Integer.parseInt does.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_NODE_ID_MAX = 2**31 - 1
 _SCOPES = {
     ResourceKind.TOPIC: Scope.TOPIC,
     ResourceKind.BROKER: Scope.BROKER,
@@ -248,13 +249,28 @@ def _parse_resource(resource_type: int, name: str, ctx: Context) -> Resource:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
 
 
+def _parse_altered_resource(resource_type: int, name: str, ctx: Context) -> Resource:
+    """The resource that a request changes. The controller accepts requests for every registered broker.
+
+    Raises: INVALID_REQUEST, BROKER_ID_NOT_REGISTERED.
+    """
+    if resource_type != ResourceKind.BROKER or not name or not ctx.is_at_controller:
+        return _parse_resource(resource_type, name, ctx)
+    if not _INTEGER.fullmatch(name) or not 0 <= int(name) <= _NODE_ID_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id, a number from 0 to {_NODE_ID_MAX}")
+    controller = ctx.cluster.controller
+    if int(name) not in ctx.cluster.nodes and (controller is None or int(name) not in controller.fenced):
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {name}")
+    return Resource(ResourceKind.BROKER, name)
+
+
 def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Apply:
     if row.resource_type == ResourceKind.BROKER_LOGGER:
         alter_loggers(row, ctx, validate_only=validate_only)
         return lambda: None
     _authorize_broker_first(row.resource_type, ctx)
     configs = _to_released_names(row.resource_type, row.configs, ctx)
-    resource = _parse_resource(row.resource_type, row.resource_name, ctx)
+    resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
     after = apply_changes(ctx.cluster.configs, resource, _parse_changes(row, configs))
     return _plan_override(resource, after, ctx)
@@ -264,13 +280,13 @@ def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     given = {config.name: config.value for config in configs if config.value is not None}
     _authorize_broker_first(row.resource_type, ctx)
-    resource = _parse_resource(row.resource_type, row.resource_name, ctx)
+    resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
     return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), ctx)
 
 
 def _plan_override(resource: Resource, after: Mapping[str, str], ctx: Context) -> _Apply:
-    if resource.kind is ResourceKind.BROKER:
+    if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller:
         listeners = ctx.node.listener_names()
         check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
     _require_topic_exists(resource, ctx)

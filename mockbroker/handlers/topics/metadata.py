@@ -53,7 +53,7 @@ def metadata(request: MetadataRequest, ctx: Context) -> Outcome:
             cluster_id=ctx.cluster.cluster_id,
             controller_id=ctx.cluster.metadata.controller_id,
             topics=rows,
-            cluster_authorized_operations=_cluster_operations(ctx) if includes_operations else NO_OPERATIONS,
+            cluster_authorized_operations=cluster_operations(ctx) if includes_operations else NO_OPERATIONS,
         )
     )
 
@@ -79,7 +79,7 @@ def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
             cluster_id=ctx.cluster.cluster_id,
             controller_id=ctx.cluster.metadata.controller_id,
             brokers=_cluster_rows(request, ctx),
-            cluster_authorized_operations=_cluster_operations(ctx) if includes_operations else NO_OPERATIONS,
+            cluster_authorized_operations=cluster_operations(ctx) if includes_operations else NO_OPERATIONS,
         )
     )
 
@@ -95,7 +95,7 @@ def _cluster_rows(request: DescribeClusterRequest, ctx: Context) -> list[Describ
     return sorted(rows, key=lambda row: row.broker_id)
 
 
-def _cluster_operations(ctx: Context) -> int:
+def cluster_operations(ctx: Context) -> int:
     """The operations that the client may do on the cluster; 0 if it may not describe it."""
     if not is_authorized_on_cluster(AclOperation.DESCRIBE, ctx):
         return 0
