@@ -91,12 +91,20 @@ def decode_lenient(
     Any non-zero byte is true, malformed UTF-8 becomes U+FFFD, bytes behind the body are ignored.
     Raises: WireError where Kafka fails too; UnsupportedVersion as `decode`.
     """
-    codec = _find_codec(message, version, edition)
+    try:
+        read = _READERS[message, version, edition]
+    except (KeyError, TypeError):
+        read = _READERS[message, version, edition] = _find_codec(message, version, edition).readers[version]
+    if type(version) is not int:
+        _find_codec(message, version, edition)  # 2.0 equals 2, but is no version.
     raw = data if type(data) is bytes else bytes(data)
     try:
-        result, end = codec.readers[version](raw, at)
+        result, end = read(raw, at)
     except FAILURES:
-        return schema_codec.read_message_leniently(codec, version, raw, at)
+        return schema_codec.read_message_leniently(_find_codec(message, version, edition), version, raw, at)
+    if end == len(raw):
+        return LenientResult(result, (), end - at)
+    codec = _find_codec(message, version, edition)
     if end > len(raw):
         return schema_codec.read_message_leniently(codec, version, raw, at)
     return LenientResult(result, ignored_tail(codec.name, end, len(raw)), end - at)

@@ -17,16 +17,26 @@ from kwire.messages.header import RequestHeader, ResponseHeader
 from kwire.primitives import FAILURES, Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.codec import Buffer
-    from kwire.codec_table import Codec
+    from kwire.codec_table import Codec, Reader, Writer
     from kwire.decode_warnings import DecodeWarning
     from kwire.schema_codec.reading import MessagePrefix
 
 _REQUEST_HEADER = registry.codec_of_class(RequestHeader)
 _RESPONSE_HEADER = registry.codec_of_class(ResponseHeader)
+_WRITE_FAILURES = (*FAILURES, struct.error)
 #: Correlation id, and from version 1 on no tagged fields.
 _RESPONSE_HEADER_PARTS = Struct(">i").pack, Struct(">ix").pack
 _KEY_AND_VERSION = Struct(">hh")
+_KEY_AND_VERSION_SIZE = _KEY_AND_VERSION.size
+
+#: The readers of request headers that were asked for, by the first bytes of a frame: API key and version. Only served
+#: versions have one, so that there are no more than those.
+_REQUEST_READERS: dict[bytes, Reader] = {}
+#: What writes a response's body and its header, by class and version of the response.
+_RESPONSE_WRITERS: dict[tuple[type[msgspec.Struct], int], tuple[Writer, Callable[[int], bytes]]] = {}
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -34,8 +44,23 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
     Raises: UnsupportedVersion when no API has the key, else WireError.
     """
-    raw = _to_bytes(frame)
-    return _read_header(_REQUEST_HEADER, _request_header_version(raw), raw, lenient=False)[:2]
+    raw = frame if type(frame) is bytes else bytes(frame)
+    read = _REQUEST_READERS.get(raw[:_KEY_AND_VERSION_SIZE])
+    if read is not None:
+        try:
+            header, body_offset = read(raw, 0)
+            if body_offset <= len(raw):
+                return header, body_offset
+        except FAILURES:
+            pass  # Read again below, for the error.
+    header_version = _request_header_version(raw)
+    result = _read_header(_REQUEST_HEADER, header_version, raw, lenient=False)[:2]
+    if read is None:
+        api_key, version = _KEY_AND_VERSION.unpack_from(raw)
+        low, high = registry.api_versions(api_key)
+        if low <= version <= high:
+            _REQUEST_READERS[raw[:_KEY_AND_VERSION_SIZE]] = _REQUEST_HEADER.readers[header_version]
+    return result
 
 
 def decode_request_header_lenient(frame: Buffer) -> tuple[RequestHeader, int, tuple[DecodeWarning, ...]]:
@@ -79,15 +104,27 @@ def request_parts(request: msgspec.Struct, version: int, correlation_id: int, cl
 
 def response_parts(response: msgspec.Struct, version: int, correlation_id: int) -> list[Part]:
     """As `encode_response`, but as parts to join."""
+    writers = _RESPONSE_WRITERS.get((type(response), version))
+    if writers is not None and type(version) is int:  # 2.0 equals 2, but is no version.
+        write, write_header = writers
+        try:
+            return [write_header(correlation_id), *write(response)]
+        except _WRITE_FAILURES:
+            pass  # Written again below, for the error.
+    return _write_response(response, version, correlation_id)
+
+
+def _write_response(response: msgspec.Struct, version: int, correlation_id: int) -> list[Part]:
     message_codec = registry.codec_of_class(type(response))
     header_version = registry.header_versions(message_codec.api_key, version, message_codec.edition)[1]
     parts = codec.encode_parts(response, version)
     # The writers of a header of two fields cost more than the fields: tests compare both.
+    write_header = _RESPONSE_HEADER_PARTS[header_version]
+    _RESPONSE_WRITERS[type(response), version] = message_codec.writers[version], write_header
     try:
-        parts.insert(0, _RESPONSE_HEADER_PARTS[header_version](correlation_id))
+        return [write_header(correlation_id), *parts]
     except struct.error:
         return codec.encode_parts(ResponseHeader(correlation_id), header_version) + parts
-    return parts
 
 
 def _read_header(codec: Codec, version: int, raw: bytes, *, lenient: bool) -> MessagePrefix:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 API_VERSIONS_KEY = 18
 _FIXED = struct.Struct(">hhi")
+#: The parts of a response without record batches: header and body.
+_PARTS_MIN = 2
 #: The types of parts that are joined.
 _SMALL = {bytes}
 
@@ -156,6 +158,8 @@ def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
 def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tuple[Part, ...]:
     """The frame body of a response, header included: record batches as they are, and what is between them joined."""
     parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
+    if len(parts) == _PARTS_MIN and type(parts[1]) is bytes:
+        return (b"".join(parts),)
     if not {type(part) for part in parts} - _SMALL:
         return (b"".join(parts),)
     joined: list[Part] = []

@@ -22,7 +22,8 @@ def record_request(
 ) -> Exchange:
     """Add a decoded request to the journal, with its frame unless that is a raw SASL token, which may be a secret."""
     now_ms, arrived_ns, size = arrival
-    route = incoming.route
+    route, request = incoming.route, incoming.request
+    stored, stored_frame = (None, None) if isinstance(request, RawSaslToken) else (request, frame)
     exchange = Exchange(
         journal.next_number(),
         info.node_id,
@@ -36,12 +37,13 @@ def record_request(
         now_ms,
         arrived_ns,
         size,
+        stored,
+        None,
+        incoming.response_version,
+        decode_warnings=incoming.decode_warnings,
         principal=info.principal,
+        request_frame=stored_frame,
     )
-    if not isinstance(incoming.request, RawSaslToken):
-        exchange.request, exchange.request_frame = incoming.request, frame
-    exchange.response_version = incoming.response_version
-    exchange.decode_warnings = incoming.decode_warnings
     journal.add(exchange)
     return exchange
 
