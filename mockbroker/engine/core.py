@@ -319,7 +319,8 @@ class Core:
         self._process_ready()
 
     def _move_clock(self, now_ms: int) -> None:
-        self.now_ms = max(self.now_ms, now_ms)
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
 
     def _run_deadlines(self) -> None:
         self.state.inter_broker.expire(now_ms=self.now_ms, after_each=self._process_ready)
