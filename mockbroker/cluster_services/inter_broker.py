@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
+from functools import partial
 from types import EllipsisType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -49,6 +50,8 @@ class Delivery(NamedTuple):
 class _PendingCall(Generic[N, T]):
     """One call whose answer has not been delivered yet."""
 
+    __slots__ = ("_channel", "_delivery", "_done", "_handle_call", "_is_answered", "_sender", "_to")
+
     def __init__(
         self,
         channel: InterBrokerChannel[N],
@@ -73,19 +76,18 @@ class _PendingCall(Generic[N, T]):
             channel.schedule(channel.request_timeout_ms, self._give_up, now_ms=now_ms, owner=self._sender)
             return
         answer: T | KafkaError
-        if self._delivery.loss is not Loss.REQUEST:
+        _, back_ms, loss = self._delivery
+        if loss is not Loss.REQUEST:
             try:
                 answer = self._handle(now_ms)
             except NotReady:
                 channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms, owner=None)
                 return
-        if self._delivery.loss is not None:
+        if loss is not None:
             answer = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
         if not self._is_answered:
             self._is_answered = True
-            channel.schedule(
-                self._delivery.back_ms, lambda at_ms: self._done(answer, at_ms), now_ms=now_ms, owner=self._sender
-            )
+            channel.schedule(back_ms, partial(self._done, answer), now_ms=now_ms, owner=self._sender)
 
     def _handle(self, now_ms: int) -> T | KafkaError:
         channel = self._channel
@@ -127,11 +129,14 @@ class InterBrokerChannel(Generic[N_co]):
         self.loading_ms: Callable[[int, int], int] = lambda node_id, now_ms: self.latency_ms
         self.acting_node: int | None = None
         self.paused: dict[int, list[Action]] = {}
+        self._direct = Delivery(latency_ms, latency_ms)
         self._queue: list[tuple[int, int, int | None, Action]] = []
         self._sent_count = 0
 
     def _delivery_without_loss(self, _to: int, _now_ms: int) -> Delivery:
-        return Delivery(self.latency_ms, self.latency_ms)
+        if self._direct.out_ms != self.latency_ms:
+            self._direct = Delivery(self.latency_ms, self.latency_ms)
+        return self._direct
 
     @contextmanager
     def act_as(self, node_id: int | None) -> Iterator[None]:
@@ -159,7 +164,7 @@ class InterBrokerChannel(Generic[N_co]):
         owner: the node that it belongs to, None for none; by default the one that acts now.
         """
         self._sent_count += 1
-        node_id = self.acting_node if isinstance(owner, EllipsisType) else owner
+        node_id = self.acting_node if owner is ... else owner
         heapq.heappush(self._queue, (now_ms + delay_ms, self._sent_count, node_id, action))
 
     def pause(self, node_id: int) -> None:
@@ -186,10 +191,10 @@ class InterBrokerChannel(Generic[N_co]):
         fetch that waits until one of two share-partitions is loaded is therefore answered with the first one alone, as
         by a real broker.
         """
-        due_actions = []
-        while self._queue and self._queue[0][0] <= now_ms:
-            due_actions.append(heapq.heappop(self._queue)[2:])
-        for owner, action in due_actions:
+        queue, due_actions = self._queue, []
+        while queue and queue[0][0] <= now_ms:
+            due_actions.append(heapq.heappop(queue))
+        for _, _, owner, action in due_actions:
             if owner in self.paused:
                 self.hold(owner, action)
                 continue

@@ -287,7 +287,7 @@ class Core:
             if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
                 earliest_ms = due_ms
         for node in self._running.values():
-            if not self.paused or node.node_id not in self.paused:
+            if node.node_id not in self.paused:
                 due_ms = node.next_deadline_ms()
                 if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
                     earliest_ms = due_ms
@@ -326,11 +326,13 @@ class Core:
         self.state.inter_broker.expire(now_ms=self.now_ms, after_each=self._process_ready)
         if self.state.log_store is not None:
             self.state.log_store.expire(now_ms=self.now_ms)
-            self._process_ready()
-        for node in list(self._running.values()):
-            if not self.paused or node.node_id not in self.paused:
-                self._expire_node(node)
+            if self._ready or self._woken:
                 self._process_ready()
+        for node in list(self._running.values()):
+            if node.node_id not in self.paused:
+                self._expire_node(node)
+                if self._ready or self._woken:
+                    self._process_ready()
         if self._purgatory.count:
             for delayed in self._purgatory.take_due(now_ms=self.now_ms):
                 if delayed.is_waiting:
@@ -354,6 +356,8 @@ class Core:
             while self._ready:
                 self._start_next(self._ready.popleft())
             keys, self._woken = self._woken, {}
+            if not self._purgatory.count:
+                continue
             for key in keys:
                 for delayed in self._purgatory.requests_waiting_for(key):
                     if delayed.is_waiting:
@@ -362,7 +366,7 @@ class Core:
     def _start_next(self, connection: Connection) -> None:
         if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
             return
-        if self.paused and connection.info.node_id in self.paused:
+        if connection.info.node_id in self.paused:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.is_busy = True

@@ -24,7 +24,7 @@ def record_request(
     now_ms, arrived_ns, size = arrival
     route, request = incoming.route, incoming.request
     stored, stored_frame = (None, None) if isinstance(request, RawSaslToken) else (request, frame)
-    exchange = Exchange(
+    exchange: Exchange = Exchange(
         journal.next_number(),
         info.node_id,
         info.id,

@@ -76,7 +76,11 @@ class Purgatory(Generic[R]):
     def requests_waiting_for(self, key: WakeKey) -> list[DelayedRequest[R]]:
         """The requests that wait for this key, oldest first."""
         requests = self._by_key.get(key)
-        return sorted(requests.values(), key=lambda delayed: delayed.number) if requests else []
+        if not requests:
+            return []
+        if len(requests) == 1:
+            return list(requests.values())
+        return sorted(requests.values(), key=lambda delayed: delayed.number)
 
     def all_keys(self) -> list[WakeKey]:
         """Every key that a request waits for."""

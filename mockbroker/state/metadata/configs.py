@@ -136,30 +136,30 @@ class Configs:
         self.generation = 0
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
-        self._effective: dict[Resource, EffectiveConfig] = {}
+        self._effective: dict[tuple[ResourceKind, str], EffectiveConfig] = {}
         self._listeners: list[ConfigListener] = []
         if elr:
             self.set_overrides(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
 
     def topic(self, name: str) -> EffectiveConfig:
         """The effective configuration of a topic; for an unknown topic, that of a new one."""
-        return self._effective_config(Resource(ResourceKind.TOPIC, name))
+        return self._effective_config(ResourceKind.TOPIC, name)
 
     def group(self, group_id: str) -> EffectiveConfig:
         """The effective configuration of a group of any type."""
-        return self._effective_config(Resource(ResourceKind.GROUP, group_id))
+        return self._effective_config(ResourceKind.GROUP, group_id)
 
     def client_metrics(self, name: str) -> EffectiveConfig:
         """The effective configuration of a client metrics subscription."""
-        return self._effective_config(Resource(ResourceKind.CLIENT_METRICS, name))
+        return self._effective_config(ResourceKind.CLIENT_METRICS, name)
 
     def broker(self, node_id: int) -> EffectiveConfig:
         """The effective configuration of a broker, dynamic changes included."""
-        return self._effective_config(Resource(ResourceKind.BROKER, str(node_id)))
+        return self._effective_config(ResourceKind.BROKER, str(node_id))
 
     def brokers(self) -> EffectiveConfig:
         """The effective configuration of all brokers, cluster-wide dynamic changes included."""
-        return self._effective_config(ALL_BROKERS)
+        return self._effective_config(ALL_BROKERS.kind, ALL_BROKERS.name)
 
     def overrides(self, resource: Resource) -> Mapping[str, str]:
         """The texts that are set for exactly this resource."""
@@ -220,7 +220,7 @@ class Configs:
     def remove_overrides(self, resource: Resource) -> None:
         """Remove the configuration of a deleted topic or group."""
         self._overrides.pop(resource, None)
-        self._effective.pop(resource, None)
+        self._effective.pop((resource.kind, resource.name), None)
         self.generation += 1
 
     def value(self, resource: Resource, key: ConfigKey) -> Value:
@@ -252,10 +252,10 @@ class Configs:
         name = _GROUP_SYNONYMS.get(key.name, f"group.{key.name}")
         return ((name, 1),) if name in self.static.known_keys(Scope.BROKER) else ()
 
-    def _effective_config(self, resource: Resource) -> EffectiveConfig:
-        config = self._effective.get(resource)
+    def _effective_config(self, kind: ResourceKind, name: str) -> EffectiveConfig:
+        config = self._effective.get((kind, name))
         if config is None:
-            config = self._effective[resource] = EffectiveConfig(self, resource)
+            config = self._effective[kind, name] = EffectiveConfig(self, Resource(kind, name))
         return config
 
 

@@ -8,6 +8,7 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -57,6 +58,18 @@ class _PeriodicCheck(msgspec.Struct):
         return self.first_ms + max(0, visits) * self.interval_ms
 
 
+class _LogShape(NamedTuple):
+    """A log with its start and its number of segments at one time."""
+
+    log: PartitionLog
+    start_offset: int
+    segment_count: int
+
+    def is_unchanged(self) -> bool:
+        """Whether it has both still."""
+        return self.log.start_offset == self.start_offset and len(self.log.segments) == self.segment_count
+
+
 #: Finds the topic name and the log of a partition; None when the topic is deleted.
 FindLog = Callable[[TopicPartitionKey], tuple[str, PartitionLog] | None]
 
@@ -71,14 +84,20 @@ class CleanerSchedule:
         self._changed_logs: dict[TopicPartitionKey, None] = {}
         self._known_logs: dict[TopicPartitionKey, None] = {}
         self._rules: dict[str, CleanerRules] = {}
-        # Logs whose cleaning appends can only postpone, with the log start and the number of segments that this is for.
-        self._postponed: dict[TopicPartitionKey, tuple[int, int]] = {}
+        # Logs whose cleaning appends can only postpone.
+        self._postponed: dict[TopicPartitionKey, _LogShape] = {}
         self._generation = -1
         self._deletion = _PeriodicCheck(0, 1, {})
         self._compaction = _PeriodicCheck(0, 1, {})
 
     def mark_changed(self, key: TopicPartitionKey) -> None:
         """Records were appended to a log, or deleted from it."""
+        if not self._is_postponed(key):
+            self._changed_logs[key] = None
+
+    def forget_log(self, key: TopicPartitionKey) -> None:
+        """A log was deleted with its topic."""
+        self._postponed.pop(key, None)
         self._changed_logs[key] = None
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
@@ -91,7 +110,9 @@ class CleanerSchedule:
 
     def expire(self, *, now_ms: int) -> None:
         """Clean the logs that are due."""
-        self._refresh(now_ms)
+        due_ms = self.next_deadline_ms(now_ms=now_ms)
+        if due_ms is None or due_ms > now_ms:
+            return
         for key in self._deletion.take_due_logs(now_ms):
             self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
             self._postponed.pop(key, None)
@@ -123,10 +144,12 @@ class CleanerSchedule:
             return
         keys, self._changed_logs = self._changed_logs, {}
         for key in keys:
-            named_log = self._log_of(key)
-            shape = None if named_log is None else (named_log[1].start_offset, len(named_log[1].segments))
-            if shape is None or self._postponed.get(key) != shape:
-                self._schedule_log(key, named_log, now_ms)
+            if not self._is_postponed(key):
+                self._schedule_log(key, self._log_of(key), now_ms)
+
+    def _is_postponed(self, key: TopicPartitionKey) -> bool:
+        shape = self._postponed.get(key)
+        return shape is not None and shape.is_unchanged()
 
     def _schedule_log(self, key: TopicPartitionKey, named_log: tuple[str, PartitionLog] | None, now_ms: int) -> None:
         self._postponed.pop(key, None)
@@ -146,14 +169,14 @@ class CleanerSchedule:
             if rules.retention_bytes < 0 and (is_unlimited or (deletion_ms and log.segments[0].max_timestamp >= 0)):
                 # A check at the time that is set now finds nothing to do, and sets the next one. Without any limit,
                 # only deleted records, which move the log start, make something due.
-                self._postponed[key] = (log.start_offset, len(log.segments))
+                self._postponed[key] = _LogShape(log, log.start_offset, len(log.segments))
             return
         self._deletion.set_due(key, None, now_ms)
         dues = [deletion_ms, log_cleaner.compaction_due_ms(log, rules, now_ms=now_ms)] if self._is_enabled() else []
         self._compaction.set_due(key, min((due for due in dues if due is not None), default=None), now_ms)
         if len(log.segments) == 1 and not rules.deletes:
             # The active segment is not compacted, so that there is nothing to do before the next one.
-            self._postponed[key] = (log.start_offset, len(log.segments))
+            self._postponed[key] = _LogShape(log, log.start_offset, len(log.segments))
 
     def _is_enabled(self) -> bool:
         return bool(self._configs.brokers()["log.cleaner.enable"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -58,8 +59,8 @@ class LogStore:
             rules = _CachedAppendRules(self._configs, topic.name, lambda: self._update_replicas_of(key))
             log = PartitionLog(
                 rules.current_rules,
-                lambda: self._on_offsets_changed(key),
-                lambda: self._on_log_changed(key),
+                partial(self._on_offsets_changed, ("log", *key), key),
+                partial(self._on_log_changed, key),
                 self._budget,
             )
             log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
@@ -121,8 +122,8 @@ class LogStore:
         if self._cleaner_schedule is not None:
             self._cleaner_schedule.expire(now_ms=now_ms)
 
-    def _on_offsets_changed(self, key: TopicPartitionKey) -> None:
-        self._wake(("log", *key))
+    def _on_offsets_changed(self, wake_key: tuple[Hashable, ...], key: TopicPartitionKey) -> None:
+        self._wake(wake_key)
         self._on_log_changed(key)
 
     def _on_log_changed(self, key: TopicPartitionKey) -> None:
@@ -143,6 +144,8 @@ class LogStore:
                 deleted = self._logs.pop(key, None)
                 if deleted is not None:
                     deleted.segments.release_memory()
+                    if self._cleaner_schedule is not None:
+                        self._cleaner_schedule.forget_log(key)
                 self._stopped_replicas.pop(key, None)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)
