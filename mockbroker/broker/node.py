@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
@@ -52,6 +52,9 @@ class _HasDeadlines(Protocol):
     def expire(self, *, now_ms: int) -> object: ...
 
 
+D = TypeVar("D", bound=_HasDeadlines)
+
+
 class Node:
     """A broker. Other brokers reach its state only by calls of `InterBrokerChannel`.
 
@@ -68,6 +71,7 @@ class Node:
         self._cluster = cluster
         self._endpoints: dict[str, tuple[str, int]] = {}
         self._watchers: list[TopicListener] = []
+        self._with_deadlines: list[_HasDeadlines] = []
 
     def add_endpoint(self, listener: str, host: str, port: int) -> None:
         """Set the address at which clients reach this node by a listener; the first is the node's own."""
@@ -105,21 +109,23 @@ class Node:
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a component, or None."""
-        components: dict[str, _HasDeadlines] = self.__dict__
         earliest_ms: int | None = None
-        for name in _WITH_DEADLINES:
-            if name in components:
-                due_ms = components[name].next_deadline_ms()
-                if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-                    earliest_ms = due_ms
+        for component in self._with_deadlines:
+            due_ms = component.next_deadline_ms()
+            if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
+                earliest_ms = due_ms
         return earliest_ms
 
     def expire(self, *, now_ms: int) -> None:
         """Run what is due in each component."""
-        components: dict[str, _HasDeadlines] = self.__dict__
-        for name in _WITH_DEADLINES:
-            if name in components:
-                components[name].expire(now_ms=now_ms)
+        for component in self._with_deadlines:
+            component.expire(now_ms=now_ms)
+
+    def _add_deadlines(self, name: str, component: D) -> D:
+        """Add a component that has deadlines, of which every request asks; the order is that of `_WITH_DEADLINES`."""
+        self.__dict__[name] = component
+        self._with_deadlines = [self.__dict__[each] for each in _WITH_DEADLINES if each in self.__dict__]
+        return component
 
     def _watch(self, watcher: TopicListener) -> None:
         def run(change: TopicChange, topic: Topic) -> None:
@@ -166,7 +172,7 @@ class Node:
         """The partitions of the transaction coordinator's topic that this node leads."""
         from mockbroker.coordinators.transaction.transaction_log import TransactionLog
 
-        return TransactionLog(self._cluster, self.logs, self.producer_ids)
+        return self._add_deadlines("transaction_log", TransactionLog(self._cluster, self.logs, self.producer_ids))
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -190,7 +196,7 @@ class Node:
 
         group_log = GroupLog(self._cluster, self.logs, persister=lambda: self.persister)
         self._watch(group_log.topic_changed)
-        return group_log
+        return self._add_deadlines("group_log", group_log)
 
     @cached_property
     def persister(self) -> Persister:
@@ -245,7 +251,7 @@ class Node:
             rules=cluster.rules,
         )
         self._watch(lambda change, topic: share_partitions.on_topic_change(change, topic, node_id=self.node_id))
-        return share_partitions
+        return self._add_deadlines("share_partitions", share_partitions)
 
     @cached_property
     def dead_letter_queues(self) -> DeadLetterQueues:
@@ -267,7 +273,7 @@ class Node:
         share_state_log = ShareStateLog(self._cluster, self.logs)
         self._watch(share_state_log.topic_changed)
         share_state_log.update_led_shards()
-        return share_state_log
+        return self._add_deadlines("share_state_log", share_state_log)
 
     @cached_property
     def share_control_log(self) -> ShareControlLog:

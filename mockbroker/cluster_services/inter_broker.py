@@ -194,13 +194,15 @@ class InterBrokerChannel(Generic[N_co]):
         queue, due_actions = self._queue, []
         while queue and queue[0][0] <= now_ms:
             due_actions.append(heapq.heappop(queue))
-        for _, _, owner, action in due_actions:
-            if owner in self.paused:
-                self.hold(owner, action)
-                continue
-            before, self.acting_node = self.acting_node, owner
-            try:
+        before = self.acting_node
+        try:
+            for _, _, owner, action in due_actions:
+                if owner in self.paused:
+                    self.hold(owner, action)
+                    continue
+                self.acting_node = owner
                 action(now_ms)
-            finally:
                 self.acting_node = before
-            after_each()
+                after_each()
+        finally:
+            self.acting_node = before

@@ -286,8 +286,8 @@ class Core:
             due_ms = self.state.log_store.next_deadline_ms(now_ms=self.now_ms)
             if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
                 earliest_ms = due_ms
-        for node in self._running.values():
-            if node.node_id not in self.paused:
+        for node_id, node in self._running.items():
+            if node_id not in self.paused:
                 due_ms = node.next_deadline_ms()
                 if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
                     earliest_ms = due_ms
@@ -328,8 +328,8 @@ class Core:
             self.state.log_store.expire(now_ms=self.now_ms)
             if self._ready or self._woken:
                 self._process_ready()
-        for node in list(self._running.values()):
-            if node.node_id not in self.paused:
+        for node_id, node in list(self._running.items()):
+            if node_id not in self.paused:
                 self._expire_node(node)
                 if self._ready or self._woken:
                     self._process_ready()

@@ -121,11 +121,11 @@ class GroupLog:
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a group or of the offsets' cleanup, or None."""
-        return self.groups.next_deadline_ms()
+        return self.groups.timers.next_deadline_ms()
 
     def expire(self, *, now_ms: int) -> None:
         """Run the timers of groups that are due."""
-        self.groups.expire(now_ms=now_ms)
+        self.groups.timers.expire(now_ms=now_ms)
 
     def _led_partitions(self, topic: Topic) -> set[int]:
         return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}

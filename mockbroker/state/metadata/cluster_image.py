@@ -88,6 +88,11 @@ class ClusterImage(msgspec.Struct):
         """The topic of this id, or None."""
         return self._by_id.get(topic_id)
 
+    @property
+    def topics_by_id(self) -> Mapping[bytes, Topic]:
+        """All topics by id; the object stays the same."""
+        return self._by_id
+
     def topics(self) -> list[Topic]:
         """All topics in order of their names."""
         return [self._by_name[name] for name in sorted(self._by_name)]

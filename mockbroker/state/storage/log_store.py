@@ -144,9 +144,9 @@ class LogStore:
                 deleted = self._logs.pop(key, None)
                 if deleted is not None:
                     deleted.segments.release_memory()
-                    if self._cleaner_schedule is not None:
-                        self._cleaner_schedule.forget_log(key)
                 self._stopped_replicas.pop(key, None)
+                if self._cleaner_schedule is not None:
+                    self._cleaner_schedule.forget_log(key)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)
             if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
@@ -172,8 +172,8 @@ class NodeLogs:
 
     def __init__(self, node_id: int, metadata: ClusterImage, store: LogStore) -> None:
         self.node_id = node_id
-        self._metadata = metadata
-        self._store = store
+        self._topics_by_id = metadata.topics_by_id
+        self._open_log = store.open_log
 
     def find_log(
         self, topic_id: bytes, partition_index: int, *, leader_epoch: int = -1, of_any_replica: bool = False
@@ -183,17 +183,17 @@ class NodeLogs:
         leader_epoch: the epoch in the request, -1 for none.
         Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
         """
-        topic = self._metadata.topic_by_id(topic_id)
-        partition = topic.partition(partition_index) if topic else None
-        if topic is None or partition is None:
+        topic = self._topics_by_id.get(topic_id)
+        if topic is None or not 0 <= partition_index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if leader_epoch not in (-1, partition.leader_epoch):
+        partition = topic.partitions[partition_index]
+        if leader_epoch != -1 and leader_epoch != partition.leader_epoch:
             is_old = leader_epoch < partition.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"leader epoch {leader_epoch} was given, {partition.leader_epoch} is current")
         if partition.leader != self.node_id and not (of_any_replica and self.node_id in partition.replicas):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader} leads, not {self.node_id}")
-        return self._store.open_log(topic, partition_index)
+        return self._open_log(topic, partition_index)
 
 
 class _CachedAppendRules:
