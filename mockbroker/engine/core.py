@@ -323,9 +323,10 @@ class Core:
             self.now_ms = now_ms
 
     def _run_deadlines(self) -> None:
+        log_store = self.state.log_store
         self.state.inter_broker.expire(now_ms=self.now_ms, after_each=self._process_ready)
-        if self.state.log_store is not None:
-            self.state.log_store.expire(now_ms=self.now_ms)
+        if log_store is not None:
+            log_store.expire(now_ms=self.now_ms)
             if self._ready or self._woken:
                 self._process_ready()
         for node_id, node in list(self._running.items()):

@@ -52,12 +52,12 @@ class Timers:
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline, or None."""
-        while self._heap:
-            deadline_ms, number, key = self._heap[0]
-            entry = self._actions.get(key)
-            if entry is not None and entry[1] == number:
+        heap, actions = self._heap, self._actions
+        while heap:
+            deadline_ms, number, key = heap[0]
+            if key in actions and actions[key][1] == number:
                 return deadline_ms
-            heapq.heappop(self._heap)
+            heapq.heappop(heap)
         return None
 
     def expire(self, *, now_ms: int) -> int:

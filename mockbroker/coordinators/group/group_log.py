@@ -341,11 +341,11 @@ class GroupLog:
 
     def _record_offsets(self, group_id: str, records: Sequence[OffsetRecord], now_ms: int) -> None:
         """Write offsets. Those of a deleted topic are not written: the log keeps their old records without effect."""
-        topics = ((record, self._cluster.metadata.topic_by_id(record.partition[0])) for record in records)
+        topics = self._cluster.metadata.topics_by_id
         rows = [
-            encode_offset_record(group_id, topic.name, record.partition, record.committed)
-            for record, topic in topics
-            if topic is not None
+            encode_offset_record(group_id, topics[record.partition[0]].name, record.partition, record.committed)
+            for record in records
+            if record.partition[0] in topics
         ]
         self._append(group_id, rows, now_ms)
 
@@ -360,9 +360,10 @@ class GroupLog:
             return
         if not rows:
             return
-        records = [Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in enumerate(rows)]
+        records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(rows)]
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
         log = self._logs.find_log(topic.topic_id, self._shard_of(group_id))
-        self._last_write_ms = max(self._last_write_ms, now_ms)
+        if now_ms > self._last_write_ms:
+            self._last_write_ms = now_ms
         self._schedule_cleanup(now_ms)
         log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)

@@ -7,7 +7,7 @@ before the value. The forms of the newer protocols are in separate modules, load
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -111,7 +111,7 @@ def encode_offset_record(
     group_id: str, topic: str, partition: TopicPartitionKey, committed: CommittedOffset | None
 ) -> KeyAndValue:
     """Key and value of the record that stores a committed offset. partition: the topic's id, and the index."""
-    key = _prefix_type(OffsetCommitKey.API_KEY, encode(OffsetCommitKey(group_id, topic, partition[1]), 0))
+    key = _encode_offset_key(group_id, topic, partition[1])
     if committed is None:
         return key, None
     value = OffsetCommitValue(
@@ -127,6 +127,11 @@ def encode_offset_record(
         expire_timestamp=committed.expires_ms,
     )
     return key, _prefix_type(_EXPIRING_VERSION, encode(old, _EXPIRING_VERSION))
+
+
+@lru_cache(maxsize=128)  # A group commits the same partitions again and again.
+def _encode_offset_key(group_id: str, topic: str, partition_index: int) -> bytes:
+    return _prefix_type(OffsetCommitKey.API_KEY, encode(OffsetCommitKey(group_id, topic, partition_index), 0))
 
 
 class OffsetRecord(NamedTuple):

@@ -128,7 +128,7 @@ class ShareStateLog:
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.SHARE)
         shard = self._shard_of(fact.key)
         rows = enumerate(self._records.write(fact))
-        batch = write_batch([Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in rows])
+        batch = write_batch([Record(at, now_ms, key, value) for at, (key, value) in rows])
         log = self._logs.find_log(topic.topic_id, shard)
         appended = log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         self._track_snapshot(shard, appended.last_offset, fact)
@@ -184,9 +184,10 @@ class ShareStateLog:
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next snapshots or of the next pruning, or None."""
-        if self._snapshots_due_ms is None or self._pruning_due_ms is None:
-            return self._snapshots_due_ms if self._pruning_due_ms is None else self._pruning_due_ms
-        return min(self._snapshots_due_ms, self._pruning_due_ms)
+        snapshots_ms, pruning_ms = self._snapshots_due_ms, self._pruning_due_ms
+        if snapshots_ms is None or pruning_ms is None:
+            return snapshots_ms if pruning_ms is None else pruning_ms
+        return snapshots_ms if snapshots_ms < pruning_ms else pruning_ms
 
     def expire(self, *, now_ms: int) -> None:
         """Snapshot cold state and delete redundant records when due; neither runs while share groups are disabled."""

@@ -6,6 +6,7 @@ before the value. Source: Kafka's TransactionLog and TransactionStateManager.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kwire.codec import decode, encode
@@ -23,6 +24,7 @@ from mockbroker.state.transaction.transactions import TransactionCoordinator
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices
+    from mockbroker.state.metadata.topics import Partition
     from mockbroker.state.storage.log_store import NodeLogs
     from mockbroker.state.transaction.producer_ids import ProducerIds
 
@@ -103,11 +105,11 @@ class TransactionLog:
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a transaction, or None."""
-        return self.coordinator.next_deadline_ms()
+        return self.coordinator.timers.next_deadline_ms()
 
     def expire(self, *, now_ms: int) -> None:
         """Abort the transactions whose timeout has passed, and run what else is due."""
-        self.coordinator.expire(now_ms=now_ms)
+        self.coordinator.timers.expire(now_ms=now_ms)
 
     def _shard(self, transactional_id: str) -> int:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.TRANSACTION, transactional_id)
@@ -126,8 +128,9 @@ class TransactionLog:
             self._loaded[partition.index] = partition.leader_epoch
         return self._loaded.get(partition.index)
 
-    def _require_in_sync(self, transactional_id: str) -> None:
-        partition = self._cluster.metadata.find_coordinator_partition(CoordinatorKind.TRANSACTION, transactional_id)
+    def _require_in_sync(self, partition: Partition) -> None:
+        if len(partition.isr) >= len(partition.replicas):
+            return  # No more are ever required.
         least = min_in_sync(self._cluster.configs.topic(_TOPIC_NAME), len(partition.replicas))
         if len(partition.isr) < least:
             text = f"{len(partition.isr)} replica(s) in sync, not {least}"
@@ -142,14 +145,20 @@ class TransactionLog:
 
         Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS.
         """
-        self._require_in_sync(transaction.transactional_id)
+        transactional_id = transaction.transactional_id
+        partition = self._cluster.metadata.find_coordinator_partition(CoordinatorKind.TRANSACTION, transactional_id)
+        self._require_in_sync(partition)
         version = 1 if self._version() >= _FLEXIBLE_SINCE else 0
-        key = TransactionLogKey(transaction.transactional_id)
         dead = transaction.state is TransactionState.DEAD
         value = None if dead else _prefixed(version, encode(_encode_value(transaction, version), version))
-        record = Record(0, now_ms, _prefixed(TransactionLogKey.API_KEY, encode(key, 0)), value)
-        log = self._log(self._shard(transaction.transactional_id))
-        log.append(write_batch([record]), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        record = Record(0, now_ms, _encode_key(transactional_id), value)
+        batch = write_batch([record])
+        self._log(partition.index).append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+
+
+@lru_cache(maxsize=128)  # Each transaction writes its key three times.
+def _encode_key(transactional_id: str) -> bytes:
+    return _prefixed(TransactionLogKey.API_KEY, encode(TransactionLogKey(transactional_id), 0))
 
 
 def _encode_value(transaction: Transaction, version: int) -> TransactionLogValue:

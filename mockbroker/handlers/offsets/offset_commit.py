@@ -62,18 +62,19 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
         _sort_partitions(row, rejected, accepted, ctx)
     if not accepted:
         return Reply(OffsetCommitResponse(topics=merge_rows(rejected, [], lambda row: (row.topic_id, row.name))))
+    metadata_max = read_int(ctx.cluster.config, "offset.metadata.max.bytes")
     storable = [
         commits.key(entry)
         for commits in accepted
         for entry in commits.entries
-        if not _has_too_large_metadata(entry, ctx)
+        if not _has_too_large_metadata(entry, metadata_max)
     ]
     group_error = _check_group(request, storable, ctx)
     offsets: dict[TopicPartitionKey, CommittedOffset] = {}
     # Versions 2 to 4 have a retention time.
     retention_ms = request.retention_time_ms
     expires_ms = None if retention_ms == _DEFAULT_RETENTION else signed64(ctx.now_ms + retention_ms)
-    rows = [_commit_topic(commits, offsets, ctx, group_error, expires_ms) for commits in accepted]
+    rows = [_commit_topic(commits, offsets, ctx, group_error, expires_ms, metadata_max) for commits in accepted]
     ctx.node.offsets.commit_offsets(request.group_id, offsets, now_ms=ctx.now_ms)
     return Reply(OffsetCommitResponse(topics=merge_rows(rejected, rows, lambda row: (row.topic_id, row.name))))
 
@@ -108,11 +109,13 @@ def _sort_partitions(
         codes = [OffsetCommitResponsePartition(entry.partition_index, error) for entry in row.partitions]
         rejected.append(OffsetCommitResponseTopic(row.name, row.topic_id, codes))
         return
+    entries, partition_count = [], len(topic.partitions)
     for entry in row.partitions:
-        if topic.partition(entry.partition_index) is None:
+        if 0 <= entry.partition_index < partition_count:
+            entries.append(entry)
+        else:
             unknown = OffsetCommitResponsePartition(entry.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             rejected.append(OffsetCommitResponseTopic(row.name, row.topic_id, [unknown]))
-    entries = [entry for entry in row.partitions if topic.partition(entry.partition_index) is not None]
     if entries:
         accepted.append(_Commits(row, topic, entries))
 
@@ -127,9 +130,9 @@ def _check_topic(row: OffsetCommitRequestTopic, topic: Topic | None, ctx: Contex
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
 
 
-def _has_too_large_metadata(entry: OffsetCommitRequestPartition, ctx: Context) -> bool:
+def _has_too_large_metadata(entry: OffsetCommitRequestPartition, metadata_max: int) -> bool:
     """Whether a partition fails for its metadata, of which Kafka counts characters, not bytes."""
-    return len(entry.committed_metadata or "") > read_int(ctx.cluster.config, "offset.metadata.max.bytes")
+    return len(entry.committed_metadata or "") > metadata_max
 
 
 def _check_group(request: OffsetCommitRequest, partitions: list[TopicPartitionKey], ctx: Context) -> ErrorCode:
@@ -174,12 +177,13 @@ def _commit_topic(
     ctx: Context,
     group_error: ErrorCode,
     expires_ms: int | None,
+    metadata_max: int,
 ) -> OffsetCommitResponseTopic:
     """The response row of a topic; offsets to store are added to `offsets`."""
     answered = OffsetCommitResponseTopic(commits.row.name, commits.row.topic_id, partitions=[])
     for entry in commits.entries:
         text, code = entry.committed_metadata or "", group_error
-        if code is ErrorCode.NONE and _has_too_large_metadata(entry, ctx):
+        if code is ErrorCode.NONE and _has_too_large_metadata(entry, metadata_max):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         if code is ErrorCode.NONE:
             offsets[commits.key(entry)] = CommittedOffset(

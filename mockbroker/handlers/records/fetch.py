@@ -197,7 +197,8 @@ def _is_forbidden(request_partition: PartitionRequest, request: FetchRequest, ct
 
 def _follower_id(request: FetchRequest) -> int:
     """The broker that fetches as a follower; negative for consumers."""
-    return max(request.replica_id, request.replica_state.replica_id)
+    former, current = request.replica_id, request.replica_state.replica_id
+    return current if current > former else former
 
 
 def _reads_log_end(request: FetchRequest) -> bool:
@@ -214,7 +215,7 @@ def _read_partition(
     topic = ctx.cluster.metadata.topic(name)
     if topic is None or topic.partition(index) is None:
         return _Row(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    epoch = max(-1, request_partition.leader_epoch)
+    epoch = request_partition.leader_epoch if request_partition.leader_epoch > -1 else -1
     committed = request.isolation_level == _READ_COMMITTED and not _reads_log_end(request)
     try:
         ctx.check_partition(topic.topic_id, index)
@@ -250,11 +251,12 @@ def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: 
 
     Raises: as `NodeLogs.find_log`; for another follower UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
     """
-    follower_id, partition = _follower_id(request), topic.partition(index)
+    follower_id = _follower_id(request)
     of_any_replica = ctx.api_version >= _FOLLOWERS_SINCE and follower_id < 0
     log = ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=epoch, of_any_replica=of_any_replica)
-    assert partition is not None
-    if follower_id >= 0 and (follower_id == ctx.node.node_id or follower_id not in partition.replicas):
+    if follower_id >= 0 and (
+        follower_id == ctx.node.node_id or follower_id not in topic.partitions[index].replicas
+    ):
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(code, f"node {follower_id} is no follower of {topic.name}-{index}")
     return log
@@ -304,7 +306,7 @@ def _build_response(plan: FetchPlan, rows: list[_Row], request: FetchRequest, ct
         response.session_id = plan.session.session_id
         changes = plan.session.select_changed([_summarize_row(row) for row in rows])
         rows = [row for row, changed in zip(rows, changes, strict=True) if changed]
-    if any(row.key[0] == uuids.ZERO for row in rows[:-1]):
+    if len(rows) > 1 and any(row.key[0] == uuids.ZERO for row in rows[:-1]):
         # Kafka compares the row after one of the zero id by the topic's name, which is null.
         return _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx)
     if ctx.api_version < _DIVERGING_SINCE and any(row.data.diverging_epoch.epoch >= 0 for row in rows):

@@ -140,16 +140,19 @@ def _check_rows(request: ProduceRequest, ctx: Context) -> _CheckedRows:
 
 
 def _append_all(rows: _CheckedRows, guards: VerificationResults, ctx: Context) -> Outcome:
-    job = _ProduceState(rows.request, guards, [])
-    appended = {key: _append_row(row, job, ctx) for key, row in rows.accepted.items()}
-    errors = {key: _error_row(key[1], error) for key, error in rows.errors.items()}
-    results = {**appended, **errors}
+    request = rows.request
+    job = _ProduceState(request, guards, [])
+    results = {key: _append_row(row, job, ctx) for key, row in rows.accepted.items()}
+    for key, error in rows.errors.items():
+        results[key] = _error_row(key[1], error)
     topics = [
         TopicProduceResponse(*topic_key, [results[topic_key, index] for index in indexes])
         for topic_key, indexes in rows.positions.items()
     ]
-    reply = partial(_reply, rows.request, ProduceResponse(responses=topics))
-    return reply_when_replicated(job.awaited_rows, reply, rows.request, ctx) if job.awaited_rows else reply(ctx)
+    response = ProduceResponse(responses=topics)
+    if job.awaited_rows:
+        return reply_when_replicated(job.awaited_rows, partial(_reply, request, response), request, ctx)
+    return _reply(request, response, ctx)
 
 
 def _reply(request: ProduceRequest, response: ProduceResponse, ctx: Context) -> Outcome:
@@ -197,27 +200,26 @@ def _find_writable_topic(data: TopicProduceData, ctx: Context) -> Topic:
 
 
 def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> PartitionProduceResponse:
-    topic, index = accepted.topic, accepted.partition_index
-    partition = topic.partition(index)
-    assert partition is not None
+    topic, index, records = accepted
+    partition, acks = topic.partitions[index], job.request.acks
     log_start = -1
     try:
-        guard = job.guards.get((topic.topic_id, index))
+        guard = job.guards.get((topic.topic_id, index)) if job.guards else None
         if isinstance(guard, KafkaError):
             raise guard
-        if job.request.acks not in _ACKS:
+        if acks not in _ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and ctx.client_id != "__admin_client":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot append to internal topic {topic.name}")
         log = ctx.node.logs.find_log(topic.topic_id, index)
         log_start = log.start_offset
-        if job.request.acks == -1 and len(partition.isr) < len(partition.replicas):
+        if acks == -1 and len(partition.isr) < len(partition.replicas):
             least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
-        if accepted.records is None:
+        if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
-        appended = log.append(accepted.records, now_ms=ctx.now_ms, guard=guard)
+        appended = log.append(records, now_ms=ctx.now_ms, guard=guard)
     except KafkaError as error:
         return _error_row(index, error, log_start=log_start)
     row = PartitionProduceResponse(
@@ -226,7 +228,7 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=log_start,
     )
-    if job.request.acks == -1 and log.high_watermark <= appended.last_offset:
+    if acks == -1 and log.high_watermark <= appended.last_offset:
         job.awaited_rows.append(AwaitedRow(row, topic.topic_id, appended.last_offset + 1))
     return row
 

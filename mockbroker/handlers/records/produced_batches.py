@@ -23,6 +23,7 @@ _PREFIX_SIZE = 12
 #: The length of the smallest record of magic 0, without offset and length.
 _LENGTH_MIN = 14
 _LENGTH = Struct(">i")
+_LENGTH_AND_MAGIC = Struct(">i4xB")
 _LENGTH_MAX = (1 << 31) - 1 - _PREFIX_SIZE
 _MAGIC_MAX = 2
 
@@ -89,6 +90,10 @@ def _batch_size(records: bytes | memoryview) -> int | None:
 
     Raises: CORRUPT_MESSAGE, UnreadableRequestError for a size beyond an int32.
     """
+    if len(records) > _MAGIC_AT:
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(records, _LENGTH_AT)
+        if _LENGTH_MIN <= length <= _LENGTH_MAX and magic <= _MAGIC_MAX:
+            return length + _PREFIX_SIZE if length + _PREFIX_SIZE <= len(records) else None
     if len(records) < _PREFIX_SIZE:
         return None
     (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
@@ -100,5 +105,4 @@ def _batch_size(records: bytes | memoryview) -> int | None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {records[_MAGIC_AT]}, the largest is {_MAGIC_MAX}")
     if length > _LENGTH_MAX:
         raise UnreadableRequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    size: int = length + _PREFIX_SIZE
-    return size if size <= len(records) else None
+    return None

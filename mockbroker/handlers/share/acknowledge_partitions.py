@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.cluster_services.cluster_services import WakeKey
@@ -45,14 +46,13 @@ class AcknowledgementResult(NamedTuple):
     message: str | None = None
 
 
-@dataclass(slots=True)
-class PendingAcknowledgements:
+class PendingAcknowledgements(msgspec.Struct):
     """The acknowledgements of one request; `rows` is whole once `pending` is 0, and `key` is woken then."""
 
     group_id: str
     member_id: str
     key: WakeKey
-    rows: dict[PartitionKey, AcknowledgementResult] = field(default_factory=dict)
+    rows: dict[PartitionKey, AcknowledgementResult] = msgspec.field(default_factory=dict)
     pending: int = 0
 
 

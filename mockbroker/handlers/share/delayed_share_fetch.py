@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.share_fetch import (
@@ -45,17 +46,16 @@ _ACQUIRE_MODES = {int(mode): mode for mode in AcquireMode}
 _ISOLATIONS = {isolation.value: isolation for isolation in Isolation}
 
 
-@dataclass(slots=True)
-class DelayedShareFetch:
+class DelayedShareFetch(msgspec.Struct):
     """One accepted request. `rows` is None until the fetch is over; the response waits for the writes as well."""
 
     request: ShareFetchRequest
     session: ShareSession
     acknowledgements: PendingAcknowledgements
     deadline_ms: int
-    partitions: dict[PartitionKey, SharePartition] = field(default_factory=dict)
-    errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
-    limits: dict[PartitionKey, int] = field(default_factory=dict)
+    partitions: dict[PartitionKey, SharePartition] = msgspec.field(default_factory=dict)
+    errors: dict[PartitionKey, ErrorCode] = msgspec.field(default_factory=dict)
+    limits: dict[PartitionKey, int] = msgspec.field(default_factory=dict)
     rows: dict[PartitionKey, PartitionData] | None = None
     has_looked: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED

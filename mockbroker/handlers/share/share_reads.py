@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -32,8 +33,7 @@ class Isolation(Enum):
     READ_COMMITTED = "read_committed"
 
 
-@dataclass(slots=True)
-class PartitionRead:
+class PartitionRead(msgspec.Struct):
     """The result of reading one partition: batches, an error, or a log start beyond the offset.
 
     log_slice: what was read, with the beginning of another batch.
@@ -42,7 +42,7 @@ class PartitionRead:
     offset: int
     batches: Sequence[StoredBatch] = ()
     log_slice: LogSlice | None = None
-    aborted: list[StoredBatch] = field(default_factory=list)
+    aborted: list[StoredBatch] = msgspec.field(default_factory=list)
     error: ErrorCode | None = None
     log_start: int | None = None
 

@@ -46,7 +46,9 @@ def _reply_after_replication(outcome: Outcome, group_id: str, ctx: Context) -> O
         return Park(
             outcome.deadline_ms, outcome.wakes_on, lambda now: _reply_after_replication(resume(now), group_id, now)
         )
-    return after_replication(group_id, ctx, lambda _now: outcome) if isinstance(outcome, Reply) else outcome
+    if not isinstance(outcome, Reply) or ctx.node.group_log.uncommitted_position(group_id) is None:
+        return outcome
+    return after_replication(group_id, ctx, lambda _now: outcome)
 
 
 def after_replication(

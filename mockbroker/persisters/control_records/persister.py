@@ -6,9 +6,10 @@ and their writes become one control record for each share partition.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from kwire.error_codes import ErrorCode
 from mockbroker.coordinators.share.share_state_log import LogPosition

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from mockbroker.state.group.group import Topics
 from mockbroker.state.metadata.topics import TopicPartitionKey
@@ -15,8 +16,7 @@ _GroupPartition = tuple[str, TopicPartitionKey]
 _OpenTransaction = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(msgspec.Struct, frozen=True):
     """One committed offset. leader_epoch: -1 without one. expires_ms: None for the broker's retention time."""
 
     offset: int
@@ -63,7 +63,8 @@ class CommittedOffsets:
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartitionKey, CommittedOffset], now_ms: int) -> None:
         """Write and store the offsets of one request."""
         if offsets:
-            self._append_records(group_id, [OffsetRecord(group_id, *entry) for entry in offsets.items()], now_ms)
+            records = [OffsetRecord(group_id, partition, committed) for partition, committed in offsets.items()]
+            self._append_records(group_id, records, now_ms)
         for partition, committed in offsets.items():
             self.store_offset(group_id, partition, committed)
 

@@ -226,12 +226,13 @@ class ClusterImage(msgspec.Struct):
 
     def find_coordinator_partition(self, kind: CoordinatorKind, key: str) -> Partition:
         """The partition of the internal topic for the records of this key; its leader is the coordinator."""
-        topic = self.internal_topic(kind)
-        return topic.partitions[partition_for_key(key, len(topic.partitions))]
+        partitions = (self._by_name.get(INTERNAL_TOPICS[kind].name) or self.internal_topic(kind)).partitions
+        return partitions[partition_for_key(key, len(partitions))]
 
     def coordinator_partition_index(self, kind: CoordinatorKind, key: str) -> int:
         """The index of the internal topic's partition for the records of this key."""
-        return partition_for_key(key, len(self.internal_topic(kind).partitions))
+        topic = self._by_name.get(INTERNAL_TOPICS[kind].name) or self.internal_topic(kind)
+        return partition_for_key(key, len(topic.partitions))
 
     def internal_topic(self, kind: CoordinatorKind) -> Topic:
         """The coordinator's internal topic, created on first use.
@@ -239,9 +240,11 @@ class ClusterImage(msgspec.Struct):
         Raises: NOT_COORDINATOR when it does not exist and the cluster is cold.
         """
         topic = self._by_name.get(INTERNAL_TOPICS[kind].name)
-        if topic is None and self.is_cold:
+        if topic is not None:
+            return topic
+        if self.is_cold:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{INTERNAL_TOPICS[kind].name} has not been made")
-        return topic if topic is not None else self.ensure_internal_topic(kind)
+        return self.ensure_internal_topic(kind)
 
     def has_internal_topic(self, kind: CoordinatorKind) -> bool:
         """Return whether a coordinator's internal topic exists."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from mockbroker.state.share.dead_letter import DeadLetter
 from mockbroker.state.share.in_flight_batch import InFlightBatch, InFlightState
@@ -20,8 +21,7 @@ class StateChange(NamedTuple):
     event: HistoryEvent
 
 
-@dataclass(slots=True)
-class PendingWrite:
+class PendingWrite(msgspec.Struct):
     """What the share coordinator must store; pass the result to `SharePartition.complete_write`.
 
     `start_offset` is the start before this change takes effect, so the stored start lags one write behind (2.12).
@@ -34,6 +34,6 @@ class PendingWrite:
     start_offset: int
     delivery_complete_count: int
     batches: list[StateBatch]
-    changes: list[StateChange] = field(default_factory=list)
-    dead_letters: list[DeadLetter] = field(default_factory=list)
+    changes: list[StateChange] = msgspec.field(default_factory=list)
+    dead_letters: list[DeadLetter] = msgspec.field(default_factory=list)
     is_archival: bool = False

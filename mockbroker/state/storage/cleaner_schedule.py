@@ -102,11 +102,12 @@ class CleanerSchedule:
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When the next log may have to be cleaned, or None."""
-        self._refresh(now_ms)
+        if self._changed_logs or self._generation != self._configs.generation:
+            self._refresh(now_ms)
         deletion_ms, compaction_ms = self._deletion.next_ms, self._compaction.next_ms
         if deletion_ms is None or compaction_ms is None:
             return compaction_ms if deletion_ms is None else deletion_ms
-        return min(deletion_ms, compaction_ms)
+        return deletion_ms if deletion_ms < compaction_ms else compaction_ms
 
     def expire(self, *, now_ms: int) -> None:
         """Clean the logs that are due."""

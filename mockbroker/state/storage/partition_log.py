@@ -136,8 +136,8 @@ class PartitionLog:
                     return AppendResult(again.first_offset, again.last_offset, again.timestamp, is_duplicate=True)
                 self._check_verification(batch, guard, origin)
                 self.producers.check_batch(batch)
-            self.segments.budget.check_space(batch.size)
-        else:
+            self.segments.budget.check_space(len(data))
+        elif guard is not None:
             self._check_verification(batch, guard, origin)
         if written is None and rules.append_time:
             written = with_append_time(data, now_ms)

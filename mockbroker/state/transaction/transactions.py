@@ -73,7 +73,7 @@ class TransactionCoordinator:
         self._send_to_partitions = send
         self._append_record = append_record
         self._transactions: dict[str, Transaction] = {}
-        self._timers = Timers()
+        self.timers = Timers()
 
     def find_transaction(self, transactional_id: str) -> Transaction | None:
         """The state of a transactional id, None if it is unknown. Raises: NOT_COORDINATOR."""
@@ -204,15 +204,15 @@ class TransactionCoordinator:
     def unload_transactions(self, is_gone: Callable[[str], bool]) -> None:
         """Remove the ids that another coordinator has now."""
         for name in [name for name in self._transactions if is_gone(name)]:
-            self._timers.cancel_timer(_key(self._transactions.pop(name)))
+            self.timers.cancel_timer(_key(self._transactions.pop(name)))
 
     def next_deadline_ms(self) -> int | None:
         """The earliest timeout of a transaction, or expiry of an unused id."""
-        return self._timers.next_deadline_ms()
+        return self.timers.next_deadline_ms()
 
     def expire(self, *, now_ms: int) -> None:
         """Abort transactions that have timed out, and remove ids that are unused for long enough."""
-        self._timers.expire(now_ms=now_ms)
+        self.timers.expire(now_ms=now_ms)
 
     def _require_epoch(self, transactional_id: str) -> int:
         epoch = self._coordinator_epoch(transactional_id)
@@ -251,7 +251,7 @@ class TransactionCoordinator:
         fresh_id = self._ids.next_id() if rotates else None
         transaction.prepare(commit=commit, version=stored_version, fresh_id=fresh_id, now_ms=now_ms)
         self._write_transaction(transaction, before, now_ms)
-        self._timers.cancel_timer(_key(transaction))
+        self.timers.cancel_timer(_key(transaction))
         answer = transaction.next_producer
         self._send_markers(transaction, now_ms)
         return answer
@@ -273,7 +273,7 @@ class TransactionCoordinator:
         except KafkaError:
             # Kafka's marker sender retries such records whenever it processes its queues.
             key = _key(transaction)
-            self._timers.set_timer(key, now_ms + _RETRY_MS, lambda at_ms: self._complete_if_written(transaction, at_ms))
+            self.timers.set_timer(key, now_ms + _RETRY_MS, lambda at_ms: self._complete_if_written(transaction, at_ms))
             return
         self._set_deadline(transaction)
 
@@ -295,7 +295,7 @@ class TransactionCoordinator:
             due_ms = transaction.updated_ms + read_int(self._config, "transactional.id.expiration.ms")
             interval_ms = read_int(self._config, "transaction.remove.expired.transaction.cleanup.interval.ms")
         check_ms = _next_check_ms(max(due_ms, after_ms + 1), interval_ms)
-        self._timers.set_timer(_key(transaction), check_ms, lambda at_ms: self._on_deadline(transaction, at_ms))
+        self.timers.set_timer(_key(transaction), check_ms, lambda at_ms: self._on_deadline(transaction, at_ms))
 
     def _on_deadline(self, transaction: Transaction, now_ms: int) -> None:
         if self._coordinator_epoch(transaction.transactional_id) is None:
