@@ -319,7 +319,7 @@ class Core:
         self._process_ready()
 
     def _move_clock(self, now_ms: int) -> None:
-        if now_ms > self.now_ms:
+        if now_ms > self.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
             self.now_ms = now_ms
 
     def _run_deadlines(self) -> None:
@@ -365,24 +365,30 @@ class Core:
                         self.requests.resume(delayed)
 
     def _start_next(self, connection: Connection) -> None:
-        if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
-            return
-        if connection.info.node_id in self.paused:
+        info = connection.info
+        if (
+            connection.is_busy
+            or not connection.waiting
+            or info.id not in self._connections
+            or info.node_id in self.paused
+        ):
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.is_busy = True
         authenticator, arrival = connection.authenticator, (self.now_ms, arrived_ns, len(frame))
+        routes = self.routes if connection.routes is None else connection.routes
         try:
-            decode = decode_request if authenticator is None else authenticator.decode_request
-            incoming = decode(frame, self.routes if connection.routes is None else connection.routes)
+            if authenticator is None:
+                incoming = decode_request(frame, routes)
+            else:
+                incoming = authenticator.decode_request(frame, routes)
         except Undispatchable as error:
             shown = frame if authenticator is None else None  # Before authentication it may be a token.
-            record_undispatchable(self.journal, connection.info, error, shown, arrival)
+            record_undispatchable(self.journal, info, error, shown, arrival)
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, connection.info, incoming, frame, arrival)
-        request = ActiveRequest(connection, incoming, exchange)
-        self.start_request(request)
+        exchange = record_request(self.journal, info, incoming, frame, arrival)
+        self.start_request(ActiveRequest(connection, incoming, exchange))
 
     def start_request(self, request: ActiveRequest) -> None:
         """Handle a request, unless a fault that matches it delays or answers it."""

@@ -121,11 +121,13 @@ class _Request:
                 self._answers[operation.key], self._written[operation.key] = log.execute(run, key)
         if node is not self._node:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was restarted")
-        for key, written in list(self._written.items()):
+        written_by_key = self._written
+        for key, written in written_by_key.items():
             if written is not None:
                 error = log.replication_error(written, since_ms=self._received_ms, now_ms=now_ms)
-                self._answers[key] = self._answers[key] if error is None else error
-                self._written[key] = None
+                if error is not None:
+                    self._answers[key] = error
+                written_by_key[key] = None  # The keys stay the same.
         return self._answers
 
 

@@ -363,7 +363,6 @@ class GroupLog:
         records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(rows)]
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
         log = self._logs.find_log(topic.topic_id, self._shard_of(group_id))
-        if now_ms > self._last_write_ms:
-            self._last_write_ms = now_ms
+        self._last_write_ms = max(self._last_write_ms, now_ms)
         self._schedule_cleanup(now_ms)
         log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)

@@ -74,7 +74,9 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
     # Versions 2 to 4 have a retention time.
     retention_ms = request.retention_time_ms
     expires_ms = None if retention_ms == _DEFAULT_RETENTION else signed64(ctx.now_ms + retention_ms)
-    rows = [_commit_topic(commits, offsets, ctx, group_error, expires_ms, metadata_max) for commits in accepted]
+    rows = [
+        _commit_topic(commits, offsets, ctx, group_error, expires_ms, metadata_max=metadata_max) for commits in accepted
+    ]
     ctx.node.offsets.commit_offsets(request.group_id, offsets, now_ms=ctx.now_ms)
     return Reply(OffsetCommitResponse(topics=merge_rows(rejected, rows, lambda row: (row.topic_id, row.name))))
 
@@ -177,6 +179,7 @@ def _commit_topic(
     ctx: Context,
     group_error: ErrorCode,
     expires_ms: int | None,
+    *,
     metadata_max: int,
 ) -> OffsetCommitResponseTopic:
     """The response row of a topic; offsets to store are added to `offsets`."""

@@ -254,9 +254,7 @@ def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: 
     follower_id = _follower_id(request)
     of_any_replica = ctx.api_version >= _FOLLOWERS_SINCE and follower_id < 0
     log = ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=epoch, of_any_replica=of_any_replica)
-    if follower_id >= 0 and (
-        follower_id == ctx.node.node_id or follower_id not in topic.partitions[index].replicas
-    ):
+    if follower_id >= 0 and (follower_id == ctx.node.node_id or follower_id not in topic.partitions[index].replicas):
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(code, f"node {follower_id} is no follower of {topic.name}-{index}")
     return log

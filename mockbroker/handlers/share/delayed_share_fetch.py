@@ -180,7 +180,8 @@ class DelayedShareFetch(msgspec.Struct):
         if is_late and self.has_looked:
             return read(list(offsets))
         self.has_looked = True
-        unpositioned = read([key for key, offset in offsets.items() if self.partitions[key].known_offset != offset])
+        unknown = [key for key, offset in offsets.items() if self.partitions[key].known_offset != offset]
+        unpositioned = read(unknown) if unknown else {}
         for key, partition_read in unpositioned.items():
             if partition_read.error is None and partition_read.log_start is None:
                 self.partitions[key].known_offset = partition_read.offset
@@ -188,6 +189,8 @@ class DelayedShareFetch(msgspec.Struct):
         min_bytes = min(self.request.min_bytes, max_bytes)
         if not has_min_bytes(logs, offsets, shares, isolation, min_bytes=min_bytes):
             return read(list(offsets)) if is_late else None
+        if not unpositioned:
+            return read(list(offsets))
         return {**read([key for key in offsets if key not in unpositioned]), **unpositioned}
 
     def _acquire_records(
@@ -279,9 +282,10 @@ class DelayedShareFetch(msgspec.Struct):
         has_unknown = any(ctx.cluster.metadata.topic_by_id(key.topic_id) is None for key in rows)
         if has_unknown and not ctx.cluster.rules.fetch.names_unknown_topics:
             return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx)
+        hints: LeaderHints[LeaderIdAndEpoch, NodeEndpoint] | None = None
         for key, row in rows.items():
             if row.error_code in LEADER_ERRORS:
+                hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx) if hints is None else hints
                 hints.set_leader(row, self._present_topic_id(key, ctx), key.partition_index)
         for key, result in self.acknowledgements.rows.items():
             row = rows.setdefault(key, PartitionData(key.partition_index))
@@ -291,9 +295,13 @@ class DelayedShareFetch(msgspec.Struct):
             )
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for key, row in rows.items():
-            topics.setdefault(key.topic_id, ShareFetchableTopicResponse(key.topic_id)).partitions.append(row)
+            if key.topic_id not in topics:
+                topics[key.topic_id] = ShareFetchableTopicResponse(key.topic_id)
+            topics[key.topic_id].partitions.append(row)
         return ShareFetchResponse(
-            acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()), node_endpoints=hints.endpoints()
+            acquisition_lock_timeout_ms=lock_ms,
+            responses=list(topics.values()),
+            node_endpoints=[] if hints is None else hints.endpoints(),
         )
 
     def _present_topic_id(self, key: PartitionKey, ctx: Context) -> bytes:

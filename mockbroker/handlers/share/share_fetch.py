@@ -76,7 +76,7 @@ def share_fetch(request: ShareFetchRequest, ctx: Context) -> Outcome:
         session = ctx.node.share_sessions.advance_epoch(
             group_id, member_id, request.share_session_epoch, now_ms=ctx.now_ms
         )
-    if request.share_session_epoch > INITIAL_EPOCH:
+    if request.share_session_epoch > INITIAL_EPOCH and (request.topics or request.forgotten_topics_data):
         session.update_partitions(_requested_partitions(request, ctx), _forgotten_partitions(request))
     if ctx.cluster.authorizer is not None:
         names = [partition.topic_name for partition in _requested_partitions(request, ctx)]
@@ -192,15 +192,20 @@ def _forgotten_partitions(request: ShareFetchRequest) -> list[PartitionKey]:
 
 def _acknowledge_response(work: PendingAcknowledgements, group_id: str, ctx: Context) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx)
+    hints: LeaderHints[LeaderIdAndEpoch, NodeEndpoint] | None = None
     for key, row in work.rows.items():
         data = PartitionData(key.partition_index, row.code, row.message)
         if row.code in LEADER_ERRORS:
+            hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx) if hints is None else hints
             hints.set_leader(data, *key)
-        topic = topics.setdefault(key.topic_id, ShareAcknowledgeTopicResponse(key.topic_id))
+        topic = topics.get(key.topic_id)
+        if topic is None:
+            topic = topics[key.topic_id] = ShareAcknowledgeTopicResponse(key.topic_id)
         topic.partitions.append(data)
     lock_ms = ctx.cluster.configs.group(group_id)["share.record.lock.duration.ms"]
     assert isinstance(lock_ms, int)
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()), node_endpoints=hints.endpoints()
+        acquisition_lock_timeout_ms=lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=[] if hints is None else hints.endpoints(),
     )

@@ -48,9 +48,11 @@ def get_partition_of_node(node: Node, cluster: ClusterState, key: ShareKey, *, n
     metadata_partition = cluster.metadata.find_partition(key.topic_id, key.partition)
     if metadata_partition is None or metadata_partition.leader != node.node_id:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    partition = node.share_partitions.get_or_create(
-        *key, leader_epoch=metadata_partition.leader_epoch, settings=cluster.configs.group(key.group_id)
-    )
+    partition = node.share_partitions.get(*key)
+    if partition is None:
+        partition = node.share_partitions.get_or_create(
+            *key, leader_epoch=metadata_partition.leader_epoch, settings=cluster.configs.group(key.group_id)
+        )
     if partition.status is PartitionStatus.EMPTY:
         partition.status = PartitionStatus.INITIALIZING
         _load_state(partition, node, cluster, now_ms)

@@ -55,6 +55,8 @@ def split_max_bytes(
 
     Args: count: the number of partitions that share the bytes, when that is more than are read now.
     """
+    if len(keys) == 1 and count in (None, 1) and max_bytes > 0:
+        return {keys[0]: max_bytes}
     for parts in (count or len(keys), len(keys)):
         if max_bytes >= parts:
             result = dict.fromkeys(keys, max_bytes // parts)

@@ -98,9 +98,11 @@ class EffectiveConfig(Mapping[str, Value]):
         if self._generation != self._configs.generation:
             self._seen.clear()
             self._generation = self._configs.generation
-        if name not in self._seen:
-            self._seen[name] = self._configs.value(self._resource, self._scope[name])
-        return self._seen[name]
+        try:
+            return self._seen[name]
+        except KeyError:
+            value = self._seen[name] = self._configs.value(self._resource, self._scope[name])
+            return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._scope)

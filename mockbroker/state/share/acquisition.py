@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -40,8 +41,7 @@ class AcquiredRun(NamedTuple):
     delivery_count: int
 
 
-@dataclass(slots=True)
-class Acquisition:
+class Acquisition(msgspec.Struct):
     """One acquisition: the member, the record batches read for it, and its limits."""
 
     partition: SharePartition
@@ -52,7 +52,7 @@ class Acquisition:
     record_limit: int
     spans: Sequence[RecordSpan]
     last: int
-    runs: list[AcquiredRun] = field(default_factory=list)
+    runs: list[AcquiredRun] = msgspec.field(default_factory=list)
     count: int = 0
 
     @property

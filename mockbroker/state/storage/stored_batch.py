@@ -75,7 +75,10 @@ class BatchRange(Sequence[StoredBatch]):
     def __getitem__(self, index: int | slice) -> StoredBatch | Sequence[StoredBatch]:
         if isinstance(index, slice):
             return [self._batches[at] for at in range(self._start, self._end)[index]]
-        return self._batches[range(self._start, self._end)[index]]
+        at = index + (self._start if index >= 0 else self._end)
+        if not self._start <= at < self._end:
+            raise IndexError(index)
+        return self._batches[at]
 
     def __iter__(self) -> Iterator[StoredBatch]:
         return iter(self._batches[self._start : self._end])
