@@ -103,6 +103,15 @@ def test_a_lenient_decode_of_valid_bytes_has_no_warnings() -> None:
         assert lenient.size == len(vector.raw), vector.label
 
 
+def test_a_version_that_is_no_whole_number_is_refused_also_after_it_was_decoded() -> None:
+    vector = all_vectors()[0]
+    for decode_again in (decode, decode_lenient):
+        decode_again(vector.message, vector.version, vector.raw, edition=vector.edition)
+
+        with pytest.raises(UnsupportedVersion):
+            decode_again(vector.message, float(vector.version), vector.raw, edition=vector.edition)  # type: ignore[call-overload]
+
+
 def test_decoding_by_class_equals_decoding_by_name() -> None:
     for vector in all_vectors():
         made = message_class(vector.message, vector.edition)

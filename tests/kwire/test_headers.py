@@ -79,3 +79,38 @@ def test_parts_join_to_the_encoded_bytes() -> None:
     request = ApiVersionsRequest("kwire", "1")
 
     assert b"".join(headers.request_parts(request, 3, 1, "c")) == headers.encode_request(request, 3, 1, "c")
+
+
+def test_a_header_that_was_read_before_is_truncated_with_the_same_error() -> None:
+    frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")
+    headers.decode_request_header(frame)
+
+    with pytest.raises(Truncated) as caught:
+        headers.decode_request_header(frame[:9])
+
+    assert caught.value.path == "RequestHeader.client_id"
+    assert headers.decode_request_header(bytearray(frame))[0] == RequestHeader(78, 1, 7, "me")
+
+
+def test_readers_of_versions_that_no_api_has_are_not_remembered() -> None:
+    frames = [b"\0\x12" + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff\0" for version in (100, 101)]
+
+    for frame in frames:
+        headers.decode_request_header(frame)
+
+    assert not {frame[:4] for frame in frames} & headers._REQUEST_READERS.keys()
+
+
+def test_a_response_that_was_written_before_is_refused_in_a_version_that_is_no_whole_number() -> None:
+    assert headers.encode_response(ShareFetchResponse(), 1, 5)
+
+    with pytest.raises(UnsupportedVersion):
+        headers.response_parts(ShareFetchResponse(), 1.0, 5)  # type: ignore[arg-type]
+
+
+def test_a_response_that_does_not_fit_names_its_field_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(WireError, match="error_code"):
+            headers.encode_response(ShareFetchResponse(error_code=1 << 20), 1, 5)
+        with pytest.raises(WireError, match="correlation_id"):
+            headers.encode_response(ShareFetchResponse(), 1, 1 << 40)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from kwire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import (
@@ -132,6 +135,19 @@ def test_a_deleted_topic_is_removed() -> None:
     broker.advance(2 * WEEK_MS)
 
     assert broker.core.next_deadline_ms() is None
+
+
+def test_the_log_of_a_deleted_topic_is_freed() -> None:
+    broker = Broker(topics={"t": 1})
+    produce(broker)
+    log = weakref.ref(broker.leader_log("t"))
+    broker.advance(0)
+
+    broker.metadata.delete_topic(broker.topic("t"))
+    broker.advance(0)
+    gc.collect()
+
+    assert log() is None
 
 
 def test_coordinators_load_from_all_segments_of_their_logs() -> None:
