@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kwire import decode, decode_lenient, encode, from_json, schema_codec, to_json
+from kwire import UnsupportedVersion, decode, decode_lenient, encode, from_json, schema_codec, to_json
 from kwire.registry import codec_of_name, message_class
 from kwire.schema import RELEASES, load_schema, message_names, own_message_names
 from tests.support.messages.golden_vectors import FILES, WITHOUT_VECTORS, Vector, all_vectors, vectors
