@@ -93,10 +93,23 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
         denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
     max_bytes = min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
     deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
-    found: set[FetchPartitionKey] = set()
+    return _DelayedFetch(request, plan, denied, max_bytes, deadline_ms).resume(ctx)
 
-    def attempt(ctx: Context) -> Outcome:
-        rows = _read_partitions(plan.partitions, denied, max_bytes, request, ctx)
+
+class _DelayedFetch(msgspec.Struct):
+    """One accepted request. denied: partitions that the client may not read; found: those that have existed since."""
+
+    request: FetchRequest
+    plan: FetchPlan
+    denied: Collection[FetchPartitionKey]
+    max_bytes: int
+    deadline_ms: int
+    found: set[FetchPartitionKey] = msgspec.field(default_factory=set)
+
+    def resume(self, ctx: Context) -> Outcome:
+        """Reply if there are enough bytes or the time is up, else wait."""
+        request, found = self.request, self.found
+        rows = _read_partitions(self.plan.partitions, self.denied, self.max_bytes, request, ctx)
         for row in rows:
             if row.topic is not None:
                 found.add(row.key)
@@ -104,12 +117,10 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
                 row.data.aborted_transactions = None
         if request.isolation_level not in _ISOLATION_LEVELS and any(row.topic is not None for row in rows):
             return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
-        if ctx.now_ms >= deadline_ms or _has_enough_bytes(rows, min(request.min_bytes, max_bytes)):
-            return Reply(_build_response(plan, rows, request, ctx))
+        if ctx.now_ms >= self.deadline_ms or _has_enough_bytes(rows, min(request.min_bytes, self.max_bytes)):
+            return Reply(_build_response(self.plan, rows, request, ctx))
         keys = tuple(("log", row.topic.topic_id, row.key[1]) for row in rows if row.topic is not None)
-        return Park(deadline_ms, keys, attempt)
-
-    return attempt(ctx)
+        return Park(self.deadline_ms, keys, self.resume)
 
 
 def _list_requested(
