@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Callable, Collection, Hashable
 
 TimerKey = tuple[Hashable, ...]
+#: The queue of deadlines is never swept below this number of entries.
+_MIN_SWEEP_SIZE = 1024
 
 #: The first part of the keys of timers at which a first rebalance ends that waits for more members.
 INITIAL_DELAY = "initial delay"
@@ -20,12 +22,21 @@ class Timers:
         self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._set_count = 0
+        self._sweep_size = _MIN_SWEEP_SIZE
 
     def set_timer(self, key: TimerKey, deadline_ms: int, action: Callable[[int], None]) -> None:
         """Run `action(now_ms)` at the deadline, unless the key is set again or cancelled before."""
+        if len(self._heap) >= self._sweep_size:
+            self._sweep()
         self._set_count += 1
         self._actions[key] = (deadline_ms, self._set_count, action)
         heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
+
+    def _sweep(self) -> None:
+        """Drop the deadlines that were moved or removed: a session's moves with each heartbeat and commit."""
+        self._heap = [(deadline_ms, number, key) for key, (deadline_ms, number, _) in self._actions.items()]
+        heapq.heapify(self._heap)
+        self._sweep_size = max(_MIN_SWEEP_SIZE, 2 * len(self._heap))
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Remove a deadline, if it is set."""
