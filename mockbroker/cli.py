@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         control_options = parse_control_options(parsed.control, parsed.control_token)
         server = Server(_parse_options(parsed))
-    except (ConfigError, OSError, KafkaError, UnicodeDecodeError) as error:
+    except (ConfigError, OSError, KafkaError, UnicodeDecodeError, ImportError) as error:
         return _report_error(error)
     loop = new_event_loop()
     try:
@@ -106,7 +106,10 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     if has_owner:
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
-    lines = [server.bootstrap(), None if control is None else control.url, server.bootstrap_controllers()]
+    security = server.options.security
+    token_url = None if security is None else security.token_endpoint_url
+    control_url = None if control is None else control.url
+    lines = [server.bootstrap(), control_url, token_url, server.bootstrap_controllers()]
     print(*filter(None, lines), sep="\n", flush=True)
     await ended.wait()
     if control is not None:
@@ -287,7 +290,10 @@ def _add_address_options(group: argparse._ArgumentGroup) -> None:
     controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed last"
     add("--controller-port", type=int, metavar="PORT", help=controller)
     add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
-    sasl = "let clients log in as this user, with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    sasl = (
+        "let clients log in as this user, with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; "
+        "OAUTHBEARER alone: as any user, with tokens of an endpoint whose URL is printed"
+    )
     add("--sasl", metavar="'MECHANISM USER:PASSWORD'", help=sasl)
     users = "create a user at the start: SCRAM-SHA-256=[name=NAME,password=PASSWORD], the format of kafka-storage.sh"
     add("--add-scram", action="append", default=[], metavar="USER", help=users)

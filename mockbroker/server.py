@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from mockbroker.faults.model import Fault
     from mockbroker.faults.registry import FaultRegistry
     from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.net.jwks_refresh import JwksRefresher
+    from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
+    from mockbroker.security.verification_keys import FetchedKeys
     from mockbroker.state.metadata.topics import Topic
 
 
@@ -89,6 +92,8 @@ class Server:
         self.clock = Clock()
         self._listeners = self._place_listeners()
         self.network_server: NetworkServer | None = None
+        self._token_endpoint: TokenEndpoint | None = None
+        self._jwks: JwksRefresher | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
         self.core = self._build_core()
         self._nodes = list(self.core.state.nodes.values())
@@ -152,6 +157,8 @@ class Server:
         self._nodes = list(self.core.state.nodes.values())
         self.core.connection_count = previous.connection_count
         self.core.state.controller_endpoint = previous.state.controller_endpoint
+        if self._jwks is not None:
+            self._jwks.replace(self._fetched_keys(), self.clock)
         self.require_started().replace_core(self.core, self.clock)
         self._add_faults()
 
@@ -164,6 +171,7 @@ class Server:
                 from mockbroker.net.tls import create_server_context
 
                 tls[listener.name] = create_server_context(options.config, listener)
+        await self._start_oauth()
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         tap = _open_capture(options.capture)
         network_server = self._make_network_server(frame_bytes_max, tap)
@@ -174,8 +182,38 @@ class Server:
                 tap.close()
             raise
         self.network_server = network_server
+        if self._jwks is not None:
+            network_server.watchers.add(self._jwks.check)
         self._log_start()
         self._cluster_log.write()
+
+    async def _start_oauth(self) -> None:
+        """Fetch the keys of signed tokens, and serve the token endpoint, if there are such; else nothing is loaded.
+
+        Raises: ConfigError for keys that cannot be fetched.
+        """
+        keys = self._fetched_keys()
+        if keys:
+            from mockbroker.net.jwks_refresh import JwksRefresher
+
+            self._jwks = JwksRefresher(keys, self.clock)
+            await self._jwks.fetch_all()
+        security = self.options.security
+        if security is not None and security.issuer is not None:
+            from mockbroker.net.token_endpoint import TOKEN_PATH, TokenEndpoint
+
+            self._token_endpoint = TokenEndpoint(security.issuer, lambda: self.clock.now_ms())
+            await self._token_endpoint.start()
+            security.token_endpoint_url = self._token_endpoint.base_url + TOKEN_PATH
+
+    def _fetched_keys(self) -> list[FetchedKeys]:
+        names = [listener.name for listener in self._listeners if listener.protocol.startswith("SASL_")]
+        return self.core.state.security.fetched_keys(names)
+
+    def require_token_endpoint(self) -> TokenEndpoint:
+        """The token endpoint of a cluster that was started with `sasl="OAUTHBEARER"`."""
+        assert self._token_endpoint is not None
+        return self._token_endpoint
 
     def _log_start(self) -> None:
         config = self.options.config
@@ -232,6 +270,9 @@ class Server:
         """Close every connection and stop listening."""
         if self.network_server is not None:
             await self.network_server.stop()
+        for part in (self._jwks, self._token_endpoint):
+            if part is not None:
+                await part.stop()
         REPETITIONS.flush()
         if self.network_server is not None:
             self._log_state("ended")

@@ -15,6 +15,7 @@ from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
 from mockbroker.config.keys import ConfigError
 
 if TYPE_CHECKING:
+    from mockbroker.cluster_methods.oauth import ClusterOAuth
     from mockbroker.security.client_security import Library
 
 
@@ -70,7 +71,22 @@ class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, Wai
         """
         from mockbroker.security.client_security import ClientSecurity
 
-        return (self._options.security or ClientSecurity()).client_settings(self.bootstrap_servers, library)
+        security = self._options.security or ClientSecurity()
+        settings = security.client_settings(self.bootstrap_servers, library)
+        if security.issuer is not None and security.sasl is not None and library in ("kafka-python", "aiokafka"):
+            from mockbroker.cluster_methods import token_providers
+
+            create = token_providers.kafka_python_provider
+            create = create if library == "kafka-python" else token_providers.aiokafka_provider
+            settings["sasl_oauth_token_provider"] = create(self.oauth, security.sasl.user)
+        return settings
+
+    @property
+    def oauth(self) -> ClusterOAuth:
+        """Tokens for clients, of a cluster with `sasl="OAUTHBEARER"`. Raises: RuntimeError for another."""
+        from mockbroker.cluster_methods.oauth import ClusterOAuth
+
+        return ClusterOAuth(self)
 
     @property
     def cluster_id(self) -> str:

@@ -1,7 +1,7 @@
 """SASL authentication of one connection: its state machine, and the requests that it allows before and after login.
 
 Source: Kafka's SaslServerAuthenticator and KafkaChannel; KIP-43, KIP-152, KIP-368. Pinned by the conversations
-other-sasl-*, and for tokens without a header by tests/mockbroker/engine/test_sasl_authenticator.py.
+other-sasl-*, for tokens without a header by tests/mockbroker/engine/test_sasl_authenticator.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mockbroker.engine.dispatch import IncomingRequest, Undispatchable, build_er
 from mockbroker.engine.outcome import CloseConnection, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
 from mockbroker.engine.routes import Route
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, Login, LoginRefused
+from mockbroker.log.closed_connections import log_refused_token
+from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, Login, LoginAborted, LoginRefused
 
 if TYPE_CHECKING:
     import msgspec
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _HANDSHAKE, _API_VERSIONS, _AUTHENTICATE = 17, 18, 36
 #: The minimum interval between re-authentications of a client.
 _REAUTH_PAUSE_MS = 1_000
+#: Kafka adds the lifetime of a session in nanoseconds to a clock of 64 bits, and fails on an overflow.
+_LIFETIME_MAX_MS = (2**63 - 1) // 1_000_000
 
 
 class Step(Enum):
@@ -174,6 +177,9 @@ class SaslAuthenticator:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response = SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
             return self._fail(response, f"authentication by {self._mechanism} failed: {error}", ctx)
+        except LoginAborted as error:
+            self._move_to(Step.FAILED)
+            return CloseConnection(f"authentication by {self._mechanism} failed: {error}")
         return Reply(SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=lifetime_ms))
 
     def _handle_raw_token(self, data: bytes, ctx: Context) -> Outcome:
@@ -181,7 +187,7 @@ class SaslAuthenticator:
             challenge, _ = self._evaluate_token(data, ctx)
         except LoginRefused as error:
             return self._fail(None, f"authentication by {self._mechanism} failed: {error}", ctx)
-        except InvalidCredentials as error:
+        except (InvalidCredentials, LoginAborted) as error:
             self._move_to(Step.FAILED)
             return CloseConnection(f"authentication by {self._mechanism} failed: {error}")
         return RawSaslToken(challenge)
@@ -189,18 +195,22 @@ class SaslAuthenticator:
     def _evaluate_token(self, token: bytes, ctx: Context) -> tuple[bytes, int]:
         """Evaluate a token. Returns: the next challenge, and the session lifetime (0: unlimited, or no session yet).
 
-        Raises: LoginRefused, InvalidCredentials.
+        Raises: LoginRefused, InvalidCredentials, LoginAborted.
         """
         assert self._login is not None
-        challenge, login = self._login.handle_message(token)
+        challenge, login, refusal = self._login.handle_message(token, now_ms=ctx.now_ms)
+        if refusal is not None:
+            peer = ctx.connection
+            log_refused_token(peer.node_id, peer.host, peer.port, refusal)
         if login is None:
             return challenge, 0
         if self._previous_identity is not None and login.principal != self._previous_identity[0]:
             raise LoginRefused(f"Re-authentication cannot make {login.principal} of {self._previous_identity[0]}")
         self._login = None
+        lifetime_ms = self._start_session(login, ctx.now_ms)
         ctx.connection.principal, ctx.connection.is_token = login.principal, login.is_token
         self._move_to(Step.OPEN)
-        return challenge, self._start_session(login, ctx.now_ms)
+        return challenge, lifetime_ms
 
     def _start_session(self, login: AuthenticatedPrincipal, now_ms: int) -> int:
         limit_ms = self._settings.max_reauth_ms[self._mechanism]
@@ -211,6 +221,8 @@ class SaslAuthenticator:
             self._expires_ms = None
             return 0
         lifetime_ms = max(0, min(limits))
+        if lifetime_ms > _LIFETIME_MAX_MS:
+            raise LoginAborted(f"a session of {lifetime_ms} ms is longer than Kafka's clock counts")
         self._expires_ms = now_ms + lifetime_ms
         return lifetime_ms
 

@@ -1,4 +1,4 @@
-"""Logs connections that a node closes, and why."""
+"""Logs connections that a node closes and tokens that it refuses, and why."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ def log_close(node_id: int, host: str, port: int, reason: str) -> None:
     CONNECTIONS.warning(
         "node %(node)d closes %(client)s: %(reason)s", about=host, node=node_id, client=f"{host}:{port}", reason=reason
     )
+
+
+def log_refused_token(node_id: int, host: str, port: int, reason: str) -> None:
+    """Log why a node refuses a token of OAUTHBEARER, after which the client ends the exchange. It is not shown."""
+    template = "node %(node)d refuses the token of %(client)s: %(reason)s"
+    CONNECTIONS.warning(template, about=host, node=node_id, client=f"{host}:{port}", reason=reason)

@@ -8,17 +8,22 @@ import ssl
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mockbroker.config.keys import ConfigError
 from mockbroker.security.certificates import Certificates, create_certificates
+from mockbroker.state.security.oauthbearer import MECHANISM as OAUTHBEARER
+
+if TYPE_CHECKING:
+    from mockbroker.security.token_issuer import TokenIssuer
 
 #: The libraries whose names of settings are known.
 Library = Literal["librdkafka", "kafka-python", "aiokafka", "java"]
 LIBRARIES = ("librdkafka", "kafka-python", "aiokafka", "java")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 _USER = re.compile(r"(?P<mechanism>\S+) (?P<user>[^\s:\",\[\]=]+):(?P<password>[^\s\",\[\]]+)")
-_MODULES = {"PLAIN": "plain.PlainLoginModule"}
+_MODULES = {"PLAIN": "plain.PlainLoginModule", OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule"}
+_LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _SCRAM_MODULE = "scram.ScramLoginModule"
 
 
@@ -39,8 +44,9 @@ class ClientSecurity:
     """The security of a cluster's listener. Without TLS and SASL it is plain.
 
     tls: "auto" makes certificates in a temporary folder, which is deleted with this object. sasl: "MECHANISM
-    USER:PASSWORD". host: of the brokers, besides the names of this machine.
-    Raises: ConfigError for anything else; MissingExtra for TLS without the package cryptography.
+    USER:PASSWORD", or "OAUTHBEARER" for any user. host: of the brokers, besides the names of this machine.
+    Raises: ConfigError for anything else; MissingExtra for TLS without the package cryptography, and for OAUTHBEARER
+    without PyJWT.
     """
 
     def __init__(self, *, tls: str | None = None, sasl: str | None = None, host: str | None = None) -> None:
@@ -48,10 +54,25 @@ class ClientSecurity:
             raise ConfigError(f"tls: {tls!r}; expected 'auto'; for other certificates set ssl.keystore.location")
         self.sasl = None if sasl is None else _parse_sasl(sasl)
         self.certificates: Certificates | None = None
+        #: Signs the tokens of OAUTHBEARER, and the endpoint that gives them out while the cluster runs.
+        self.issuer: TokenIssuer | None = None
+        self.token_endpoint_url: str | None = None
+        is_bearer = self.sasl is not None and self.sasl.mechanism == OAUTHBEARER
+        if tls is None and not is_bearer:
+            return
+        folder = tempfile.mkdtemp(prefix="mockbroker-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         if tls is not None:
-            folder = tempfile.mkdtemp(prefix="mockbroker-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self.certificates = create_certificates(Path(folder), host=host)
+        if is_bearer:
+            self._create_issuer(Path(folder, "jwks.json"), sasl)
+
+    def _create_issuer(self, jwks: Path, sasl: str | None) -> None:
+        from mockbroker.security.token_issuer import TokenIssuer
+
+        assert self.sasl is not None
+        client = None if sasl == OAUTHBEARER else (self.sasl.user, self.sasl.password)
+        self.issuer = TokenIssuer(jwks, client=client)
 
     @property
     def protocol(self) -> str:
@@ -74,11 +95,25 @@ class ClientSecurity:
             prefix = f"listener.name.{self.protocol.lower()}.{self.sasl.mechanism.lower()}"
             settings.append(f"sasl.enabled.mechanisms={self.sasl.mechanism}")
             settings.append(f"{prefix}.sasl.jaas.config={self.sasl.login_module} required{users};")
+            settings += self._oauth_settings(prefix)
         return settings
+
+    def _oauth_settings(self, prefix: str) -> list[str]:
+        if self.issuer is None:
+            return []
+        from mockbroker.security.oauth_config import SIGNED_HANDLER
+        from mockbroker.security.token_issuer import AUDIENCE, ISSUER
+
+        return [
+            f"{prefix}.sasl.server.callback.handler.class={SIGNED_HANDLER}",
+            f"sasl.oauthbearer.jwks.endpoint.url={self.issuer.jwks.as_uri()}",
+            f"sasl.oauthbearer.expected.audience={AUDIENCE}",
+            f"sasl.oauthbearer.expected.issuer={ISSUER}",
+        ]
 
     def scram_users(self) -> list[str]:
         """The users to create, in the format of `kafka-storage.sh --add-scram`."""
-        if self.sasl is None or self.sasl.mechanism == "PLAIN":
+        if self.sasl is None or self.sasl.mechanism in _MODULES:
             return []
         return [f"{self.sasl.mechanism}=[name={self.sasl.user},password={self.sasl.password}]"]
 
@@ -100,7 +135,7 @@ class ClientSecurity:
             settings["ssl.key.location"] = str(self.certificates.client_key)
         if self.sasl is not None:
             settings["sasl.mechanisms"] = self.sasl.mechanism
-            settings |= {"sasl.username": self.sasl.user, "sasl.password": self.sasl.password}
+            settings |= self._librdkafka_login(self.sasl)
         return settings
 
     def _java_settings(self, bootstrap: str) -> dict[str, object]:
@@ -110,10 +145,29 @@ class ClientSecurity:
             for store, path in stores.items():
                 settings |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
         if self.sasl is not None:
-            login = f'username="{self.sasl.user}" password="{self.sasl.password}"'
+            names = ("username", "password") if self.issuer is None else ("clientId", "clientSecret")
+            login = f'{names[0]}="{self.sasl.user}" {names[1]}="{self.sasl.password}"'
             settings["sasl.mechanism"] = self.sasl.mechanism
             settings["sasl.jaas.config"] = f"{self.sasl.login_module} required {login};"
+        if self.issuer is not None:
+            settings["sasl.login.callback.handler.class"] = _LOGIN_HANDLER
+            settings["sasl.oauthbearer.token.endpoint.url"] = self._require_token_endpoint()
         return settings
+
+    def _librdkafka_login(self, sasl: SaslUser) -> dict[str, object]:
+        if self.issuer is None:
+            return {"sasl.username": sasl.user, "sasl.password": sasl.password}
+        return {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": sasl.user,
+            "sasl.oauthbearer.client.secret": sasl.password,
+            "sasl.oauthbearer.token.endpoint.url": self._require_token_endpoint(),
+        }
+
+    def _require_token_endpoint(self) -> str:
+        if self.token_endpoint_url is None:
+            raise RuntimeError("the token endpoint is not running: start the cluster first")
+        return self.token_endpoint_url
 
     def _python_settings(self, bootstrap: str, library: str) -> dict[str, object]:
         settings: dict[str, object] = {"bootstrap_servers": bootstrap, "security_protocol": self.protocol}
@@ -127,11 +181,14 @@ class ClientSecurity:
             settings["ssl_keyfile"] = str(self.certificates.client_key)
         if self.sasl is not None:
             settings["sasl_mechanism"] = self.sasl.mechanism
+        if self.sasl is not None and self.issuer is None:  # The caller adds the provider of tokens.
             settings |= {"sasl_plain_username": self.sasl.user, "sasl_plain_password": self.sasl.password}
         return settings
 
 
 def _parse_sasl(text: str) -> SaslUser:
+    if text == OAUTHBEARER:
+        return SaslUser(OAUTHBEARER, "client", "client")
     match = _USER.fullmatch(text)
     if match is None:
         raise ConfigError("sasl: expected MECHANISM USER:PASSWORD, as SCRAM-SHA-512 alice:PASSWORD")

@@ -5,7 +5,7 @@ A cluster whose listeners are all PLAINTEXT never loads the modules for these (d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     import random
 
     from mockbroker.security.sasl_config import SaslListener
+    from mockbroker.security.verification_keys import FetchedKeys
     from mockbroker.state.security.delegation_tokens import DelegationTokens
     from mockbroker.state.security.login import Login
     from mockbroker.state.security.scram import ScramUser
     from mockbroker.state.security.scram_credentials import ScramCredentials
 
-_PLAIN = "PLAIN"
+_PLAIN, _OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 _NONCE_BYTES = 24
 _SALT_BYTES = 24
 
@@ -48,6 +49,13 @@ class Security:
 
             self._sasl[listener] = sasl_listener(self._config, listener)
         return self._sasl[listener]
+
+    def fetched_keys(self, listeners: Iterable[str]) -> list[FetchedKeys]:
+        """The keys that are to be fetched for these SASL listeners."""
+        tokens = (self.sasl_listener(listener).tokens for listener in listeners)
+        keys = (getattr(one, "keys", None) for one in tokens)
+        # Only fetched keys have a URL; the others are in files.
+        return [one for one in keys if hasattr(one, "url")]
 
     @cached_property
     def credentials(self) -> ScramCredentials:
@@ -97,6 +105,11 @@ class Security:
 
         if mechanism == _PLAIN:
             return PlainLogin(self.sasl_listener(listener).passwords)
+        tokens = self.sasl_listener(listener).tokens
+        if mechanism == _OAUTHBEARER and tokens is not None:
+            from mockbroker.state.security.oauthbearer import OAuthBearerLogin
+
+            return OAuthBearerLogin(tokens.validate)
         scram = find_mechanism(mechanism)
         assert scram is not None
 

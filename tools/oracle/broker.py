@@ -21,6 +21,7 @@ _HERE = Path(__file__).parent
 _START_TIMEOUT_S = 120
 _POLL_S = 0.2
 #: Properties that name a plugin of this folder.
+_JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _PLUGINS = ("metric.reporters", "group.streams.topology.description.plugin.class")
 
 
@@ -44,7 +45,8 @@ def run_broker(
         file.write_text("".join(f"{name}={value}\n" for name, value in all_properties.items()), "utf-8")
         plugins = _compile_plugins(folder, version, [properties[name] for name in _PLUGINS if name in properties])
         command = [str(_HERE / "start-kafka"), str(port), str(file), *features]
-        with _run_script(command, folder, {"KAFKA_PLUGINS": plugins, "KAFKA_VERSION": version}) as log:
+        environment = {"KAFKA_PLUGINS": plugins, "KAFKA_VERSION": version, **_java_options(properties)}
+        with _run_script(command, folder, environment) as log:
             _wait_until_ready(addresses["PLAINTEXT"], log)
             yield addresses
 
@@ -73,6 +75,12 @@ def _temporary_folder(version: str) -> Iterator[Path]:
 def _listener_properties(addresses: Mapping[str, str], controller_port: int) -> dict[str, str]:
     listeners = ",".join(f"{name}://{address}" for name, address in addresses.items())
     return {"listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}", "advertised.listeners": listeners}
+
+
+def _java_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """The option of the virtual machine without which Kafka opens no JWKS; none for other brokers."""
+    urls = ",".join(value for name, value in properties.items() if name.endswith(_JWKS_URL))
+    return {"JAVA_TOOL_OPTIONS": f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={urls}"} if urls else {}
 
 
 def _compile_plugins(folder: Path, version: str, names: Collection[str]) -> str:

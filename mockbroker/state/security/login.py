@@ -15,6 +15,10 @@ class InvalidCredentials(Exception):
     """An authentication failure without details for the client; the message is for the log and holds no secret."""
 
 
+class LoginAborted(Exception):
+    """A message at which Kafka closes the connection without an answer; the text is for the log."""
+
+
 class AuthenticatedPrincipal(NamedTuple):
     """An authenticated principal, the end of its session (ms of the cluster's clock; None: no end), and whether it used
     a token.
@@ -25,13 +29,21 @@ class AuthenticatedPrincipal(NamedTuple):
     is_token: bool = False
 
 
+class LoginAnswer(NamedTuple):
+    """The answer to a message, the principal after the last message, and why the message was refused, for the log."""
+
+    message: bytes
+    principal: AuthenticatedPrincipal | None = None
+    refusal: str | None = None
+
+
 class Login(Protocol):
     """The server side of one SASL exchange."""
 
-    def handle_message(self, message: bytes) -> tuple[bytes, AuthenticatedPrincipal | None]:
-        """Handle a message of the client; returns the response, and the principal after the last message.
+    def handle_message(self, message: bytes, *, now_ms: int) -> LoginAnswer:
+        """Handle a message of the client at a time of the cluster's clock.
 
-        Raises: LoginRefused, InvalidCredentials.
+        Raises: LoginRefused, InvalidCredentials, LoginAborted.
         """
 
 
@@ -41,7 +53,7 @@ class PlainLogin:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
 
-    def handle_message(self, message: bytes) -> tuple[bytes, AuthenticatedPrincipal | None]:
+    def handle_message(self, message: bytes, *, now_ms: int) -> LoginAnswer:
         """Handle the only message. Raises: LoginRefused."""
         # Java splits off at most four parts.
         parts = message.decode(errors="replace").split("\0")[:4]
@@ -57,4 +69,4 @@ class PlainLogin:
             raise LoginRefused("Authentication failed: wrong user name or password")
         if authorization_id and authorization_id != user:
             raise LoginRefused("Authentication failed: the authorization id that was requested is not the user name")
-        return b"", AuthenticatedPrincipal(f"User:{user}")
+        return LoginAnswer(b"", AuthenticatedPrincipal(f"User:{user}"))

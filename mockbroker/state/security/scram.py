@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from kwire.scram import ITERATIONS_MIN, ScramMechanism, from_saslname, xor_bytes
-from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, LoginRefused
+from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, LoginAnswer, LoginRefused
 
 ITERATIONS_MAX = 16_384
 """The largest iteration count that Kafka accepts for a user's credential."""
@@ -80,13 +80,13 @@ class ScramLogin:
         self._is_token = False
         self._user: ScramUser | None = None
 
-    def handle_message(self, message: bytes) -> tuple[bytes, AuthenticatedPrincipal | None]:
+    def handle_message(self, message: bytes, *, now_ms: int) -> LoginAnswer:
         """Handle a message of the client; returns the response, and the principal after the second message.
 
         Raises: LoginRefused and InvalidCredentials, after which the exchange is over.
         """
         text = message.decode(errors="replace")
-        return (self._handle_first(text), None) if self._user is None else self._handle_final(text, self._user)
+        return self._handle_final(text, self._user) if self._user is not None else LoginAnswer(self._handle_first(text))
 
     def _handle_first(self, text: str) -> bytes:
         match = _FIRST.fullmatch(text)
@@ -109,7 +109,7 @@ class ScramLogin:
         self._challenge = f"r={self._nonce},s={salt},i={user.credential.iterations}"
         return self._challenge.encode()
 
-    def _handle_final(self, text: str, user: ScramUser) -> tuple[bytes, AuthenticatedPrincipal]:
+    def _handle_final(self, text: str, user: ScramUser) -> LoginAnswer:
         match = _FINAL.fullmatch(text)
         if match is None or match["nonce"] != self._nonce:
             raise InvalidCredentials("an invalid final message of SCRAM, or one of another exchange")
@@ -121,4 +121,5 @@ class ScramLogin:
         ):
             raise InvalidCredentials("a wrong proof")
         answer = base64.b64encode(self._mechanism.mac(credential.server_key, auth_message)).decode()
-        return f"v={answer}".encode(), AuthenticatedPrincipal(f"User:{user.user}", user.expires_ms, self._is_token)
+        principal = AuthenticatedPrincipal(f"User:{user.user}", user.expires_ms, self._is_token)
+        return LoginAnswer(f"v={answer}".encode(), principal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 
 from tools.oracle.conversations.virtual_broker import RESPONSE_TIMEOUT_MS, START_MS, VirtualBroker
 
@@ -51,6 +52,40 @@ _SASL = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",
     "group.share.assignment.interval.ms": "0",
+}
+
+#: Public keys of the tokens in the scripts; nothing has the private ones.
+_JWKS = Path(__file__).with_name("oauth_jwks.json").as_uri()
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+_BEARER = f"{_OAUTH}.OAuthBearerLoginModule required"
+_SCOPES = (
+    'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorPrincipalClaimName="sub" '
+    'unsecuredValidatorScopeClaimName="roles" unsecuredValidatorRequiredScope="read write" '
+    'unsecuredValidatorAllowableClockSkewMs="1000"'
+)
+_OAUTH_BROKER = {
+    "listeners": ",".join(
+        f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", "UNSECURED", "SCOPED", "SIGNED", "LIMITED")
+    ),
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,UNSECURED:SASL_PLAINTEXT,SCOPED:SASL_PLAINTEXT,"
+        "SIGNED:SASL_PLAINTEXT,LIMITED:SASL_PLAINTEXT"
+    ),
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "listener.name.unsecured.oauthbearer.sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
+    "listener.name.scoped.oauthbearer.sasl.jaas.config": f"{_BEARER} {_SCOPES};",
+    "listener.name.signed.oauthbearer.sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
+    "listener.name.signed.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+    "listener.name.signed.sasl.oauthbearer.jwks.endpoint.url": _JWKS,
+    "listener.name.signed.sasl.oauthbearer.expected.audience": "kafka,cluster",
+    "listener.name.signed.sasl.oauthbearer.expected.issuer": "issuer",
+    "listener.name.limited.sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN",
+    "listener.name.limited.oauthbearer.sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
+    "listener.name.limited.plain.sasl.jaas.config": f"{_PLAIN} {_USERS};",
+    "listener.name.limited.connections.max.reauth.ms": "3000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:alice;User:ANONYMOUS",
 }
 
 _TRANSACTIONS = {
@@ -168,6 +203,7 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
     "few": {"auto.create.topics.enable": "false", "share.fetch.max.fetch.records": "5"},
     "noshare": {"auto.create.topics.enable": "false"},
     "sasl": _SASL,
+    "oauth": _OAUTH_BROKER,
     "sasl-tokens": {**_SASL, "delegation.token.secret.key": "mysterious"},
     # For tools.oracle.fuzz: short waits, and an authorizer that allows everything until a sequence has ACLs of its own.
     "fuzz": {

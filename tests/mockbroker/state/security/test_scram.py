@@ -29,11 +29,11 @@ def _login(
 def test_the_example_of_rfc_7677() -> None:
     login = _login()
 
-    challenge, nobody = login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode())
+    challenge, nobody = login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode(), now_ms=0)
     assert challenge.decode() == f"r={CLIENT_NONCE}{SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     assert nobody is None
     proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-    answer, scram_user = login.handle_message(f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}".encode())
+    answer, scram_user = login.handle_message(f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}".encode(), now_ms=0)
     assert answer == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     assert scram_user == AuthenticatedPrincipal("User:user")
 
@@ -44,8 +44,8 @@ def test_the_raw_client_and_the_broker_authenticate_each_other(mechanism: ScramM
     client = ScramClient(mechanism.mechanism_name, user, "päss")
     login = _login(credential_from_password(mechanism, "päss", b"salt", 5000), mechanism, user)
 
-    challenge, _ = login.handle_message(client.first_message())
-    answer, scram_user = login.handle_message(client.final_message(challenge))
+    challenge, _ = login.handle_message(client.first_message(), now_ms=0)
+    answer, scram_user = login.handle_message(client.final_message(challenge), now_ms=0)
 
     client.verify(answer)
     assert scram_user == AuthenticatedPrincipal("User:a,b=c")
@@ -65,12 +65,12 @@ def test_the_raw_client_and_the_broker_authenticate_each_other(mechanism: ScramM
 )
 def test_an_invalid_first_message_or_unknown_user_fails_without_a_message(first: str) -> None:
     with pytest.raises(InvalidCredentials):
-        _login().handle_message(first.encode())
+        _login().handle_message(first.encode(), now_ms=0)
 
 
 def test_another_authorization_id_fails_with_a_message() -> None:
     with pytest.raises(LoginRefused, match="authorization id"):
-        _login().handle_message(b"n,a=other,n=user,r=x")
+        _login().handle_message(b"n,a=other,n=user,r=x", now_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_another_authorization_id_fails_with_a_message() -> None:
 )
 def test_a_final_message_with_a_wrong_proof_fails(final: str) -> None:
     login = _login()
-    login.handle_message(b"n,,n=user,r=x")
+    login.handle_message(b"n,,n=user,r=x", now_ms=0)
 
     with pytest.raises(InvalidCredentials):
-        login.handle_message(final.encode())
+        login.handle_message(final.encode(), now_ms=0)
 
 
 def test_a_credential_is_not_shown() -> None:
@@ -101,4 +101,4 @@ def test_a_credential_is_not_shown() -> None:
 )
 def test_plain_failures_have_a_message(message: bytes, why: str) -> None:
     with pytest.raises(LoginRefused, match=why):
-        PlainLogin({"alice": "secret"}).handle_message(message)
+        PlainLogin({"alice": "secret"}).handle_message(message, now_ms=0)
