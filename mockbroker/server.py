@@ -202,13 +202,17 @@ class Server:
         if security is not None and security.issuer is not None:
             from mockbroker.net.token_endpoint import TOKEN_PATH, TokenEndpoint
 
-            self._token_endpoint = TokenEndpoint(security.issuer, lambda: self.clock.now_ms())
+            self._token_endpoint = TokenEndpoint(security.issuer, self.read_clock)
             await self._token_endpoint.start()
             security.token_endpoint_url = self._token_endpoint.base_url + TOKEN_PATH
 
     def _fetched_keys(self) -> list[FetchedKeys]:
         names = [listener.name for listener in self._listeners if listener.protocol.startswith("SASL_")]
         return self.core.state.security.fetched_keys(names)
+
+    def read_clock(self) -> int:
+        """The time of the cluster's clock, which `reset` replaces."""
+        return self.clock.now_ms()
 
     def require_token_endpoint(self) -> TokenEndpoint:
         """The token endpoint of a cluster that was started with `sasl="OAUTHBEARER"`."""

@@ -16,7 +16,13 @@ from mockbroker.engine.outcome import CloseConnection, Outcome, Park, RawSaslTok
 from mockbroker.engine.routes import Route
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.closed_connections import log_refused_token
-from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, Login, LoginAborted, LoginRefused
+from mockbroker.state.security.login import (
+    AuthenticatedPrincipal,
+    InvalidCredentials,
+    Login,
+    LoginAborted,
+    LoginRefused,
+)
 
 if TYPE_CHECKING:
     import msgspec

@@ -29,7 +29,7 @@ _HTTP_PORT = 80
 
 
 class JwksRefresher:
-    """Keeps keys up to date in one event loop. Intervals are on the cluster's clock, pauses between attempts are not."""
+    """Keeps keys up to date in one event loop. Intervals are on the cluster's clock, pauses after failures are not."""
 
     def __init__(self, keys: Iterable[FetchedKeys], clock: Clock) -> None:
         self._keys = list(keys)

@@ -1,6 +1,6 @@
 """`TokenEndpoint`: gives out tokens over HTTP on the loopback address, and the keys that verify them.
 
-Source: RFC 6749, sections 2.3.1, 4.4 and 5 (the client credentials grant). For tests: it is neither encrypted nor hardened.
+Source: RFC 6749, sections 2.3.1, 4.4 and 5 (the client credentials grant). For tests: without encryption.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TokenEndpoint:
     def base_url(self) -> str:
         """The URL without a path."""
         assert self._server is not None
-        return "http://127.0.0.1:{}".format(self._server.sockets[0].getsockname()[1])
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
         """Close the socket and all connections."""

@@ -16,6 +16,7 @@ from mockbroker.state.security.scram import ITERATIONS_MAX
 
 if TYPE_CHECKING:
     from mockbroker.security.signed_tokens import SignedTokens
+    from mockbroker.security.verification_keys import FetchedKeys
     from mockbroker.state.security.unsecured_tokens import UnsecuredTokens
 
 _PLAIN = "PLAIN"
@@ -43,6 +44,12 @@ class SaslListener(NamedTuple):
 
     def __repr__(self) -> str:
         return f"SaslListener({self.mechanisms}, ***)"
+
+    @property
+    def fetched_keys(self) -> FetchedKeys | None:
+        """The keys of signed tokens that come from a URL; None for those of a file, and without signed tokens."""
+        keys = getattr(self.tokens, "keys", None)
+        return keys if hasattr(keys, "url") else None
 
 
 class ScramUser(NamedTuple):
@@ -81,8 +88,8 @@ def parse_scram_user(text: str) -> ScramUser:
 def sasl_listener(config: BrokerConfig, listener: str) -> SaslListener:
     """The settings of a SASL listener, from `listener.name.NAME.` and the configurations of all listeners.
 
-    Raises: ConfigError for an unsupported mechanism, or one without a JAAS configuration; MissingExtra for signed tokens
-    without PyJWT.
+    Raises: ConfigError for an unsupported mechanism, or one without a JAAS configuration; MissingExtra for signed
+    tokens without PyJWT.
     """
     listener_config = config.for_listener(listener)
     mechanisms = listener_config.strings("sasl.enabled.mechanisms")

@@ -52,10 +52,8 @@ class Security:
 
     def fetched_keys(self, listeners: Iterable[str]) -> list[FetchedKeys]:
         """The keys that are to be fetched for these SASL listeners."""
-        tokens = (self.sasl_listener(listener).tokens for listener in listeners)
-        keys = (getattr(one, "keys", None) for one in tokens)
-        # Only fetched keys have a URL; the others are in files.
-        return [one for one in keys if hasattr(one, "url")]
+        fetched = (self.sasl_listener(listener).fetched_keys for listener in listeners)
+        return [keys for keys in fetched if keys is not None]
 
     @cached_property
     def credentials(self) -> ScramCredentials:

@@ -83,7 +83,7 @@ class JwksFile:
 
 
 class FetchedKeys:
-    """The keys of a URL. Whoever serves the cluster fetches them when they are due: nothing here opens a connection.
+    """The keys of a URL. The network layer fetches them when they are due: nothing here opens a connection.
 
     refresh_ms: between regular refreshes. backoff_ms, backoff_max_ms: the first pause between attempts of a refresh,
     and how long one may last.
@@ -155,7 +155,7 @@ def _parse_key(row: dict[str, Any]) -> VerificationKey | None:
         from jwt import InvalidKeyError, algorithms
     except ImportError as error:
         raise MissingExtra("OAUTHBEARER with signed tokens", "oauth") from error
-    readers = {
+    readers: dict[str, Any] = {
         "RSA": algorithms.RSAAlgorithm,
         "EC": algorithms.ECAlgorithm,
         "OKP": algorithms.OKPAlgorithm,

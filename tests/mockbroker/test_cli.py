@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_the_last_line_is_the_address_of_the_controller() -> None:
 
     (controller,) = response.brokers
     assert f"{controller.host}:{controller.port}" == address != bootstrap
+def test_the_second_line_is_the_token_endpoint_of_oauthbearer() -> None:
+    with _running("--port", "0", "--sasl", "OAUTHBEARER alice:secret") as (process, _):
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        form = b"grant_type=client_credentials&client_id=alice&client_secret=secret"
+        with urllib.request.urlopen(url, form, timeout=10) as answer:
+            token = json.load(answer)["access_token"]
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=15)
+
+    assert token.count(".") == 2
+    assert "the token endpoint gives 'alice' a token" in log
+    assert token not in log
+    assert "secret" not in log
 
 
 def test_it_ends_well_when_its_standard_input_is_closed() -> None:

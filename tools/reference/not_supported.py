@@ -9,7 +9,12 @@ from mockbroker.handlers import ROUTES
 NOTES: tuple[tuple[str, str, str], ...] = (
     ("Persisters of share groups", "other than Kafka's default and no-op", "rejected with an error"),
     ("`--data-dir`", "logs and state on disk, which survive the process", "rejected with an error"),
-    ("SASL mechanisms", "GSSAPI (Kerberos), OAUTHBEARER, and callback handlers in Java", "rejected at startup"),
+    ("SASL mechanisms", "GSSAPI (Kerberos), and callback handlers in Java", "rejected at startup"),
+    (
+        "OAUTHBEARER",
+        "a JWKS over https: or of another machine, and token validators in Java",
+        "rejected at startup; a file: URL and http: URLs of this machine work",
+    ),
     ("TLS key stores", "JKS", "rejected when the listener is configured; PEM and PKCS12 work"),
     (
         "Principals",

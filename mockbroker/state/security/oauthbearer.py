@@ -34,7 +34,7 @@ class OAuthToken(NamedTuple):
 
 
 class TokenRejected(Exception):
-    """A token that is not valid; the text is the reason, for the log. scope: the required one that it lacks, or None."""
+    """A token that is not valid; the text is the reason, for the log. scope: the required scopes, if it lacks one."""
 
     def __init__(self, reason: str, *, scope: str | None = None) -> None:
         super().__init__(reason)

@@ -5,6 +5,7 @@ Source: KIP-255, Kafka's OAuthBearerUnsecuredValidatorCallbackHandler; pinned by
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, NamedTuple
 
@@ -85,7 +86,7 @@ def _as_text(value: object) -> str:
         return value
     if isinstance(value, dict | list):
         return ""
-    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if not is_number(value) else str(value)
+    return json.dumps(value)
 
 
 def _time_claim(claims: dict[str, Any], name: str) -> float | None:

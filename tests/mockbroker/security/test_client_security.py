@@ -101,6 +101,7 @@ def test_the_keys_are_readable_by_their_owner_only_and_end_with_their_object() -
         ({"sasl": "alice:secret"}, "sasl: expected MECHANISM USER:PASSWORD"),
         ({"sasl": "SCRAM-SHA-1 alice:secret"}, "'SCRAM-SHA-1' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"sasl": "PLAIN alice:"}, "sasl: expected"),
+        ({"sasl": "OAUTHBEARER alice"}, "sasl: expected"),
         ({"tls": "auto", "properties": {"listeners": "SSL://127.0.0.1:0"}}, "given beside tls or sasl"),
     ],
 )
@@ -108,6 +109,18 @@ def test_wrong_options_are_refused_without_the_password(options: dict[str, Any],
     with pytest.raises(ConfigError, match=message) as error:
         Cluster(**options)
     assert "secret" not in str(error.value)
+
+
+def test_settings_of_oauthbearer_need_the_token_endpoint_of_a_running_cluster() -> None:
+    security = ClientSecurity(sasl="OAUTHBEARER")
+    with pytest.raises(RuntimeError, match="the token endpoint is not running"):
+        security.client_settings("127.0.0.1:9092")
+
+    security.token_endpoint_url = "http://127.0.0.1:1/token"
+    assert security.client_settings("127.0.0.1:9092")["sasl.oauthbearer.method"] == "oidc"
+    java = security.client_settings("127.0.0.1:9092", "java")
+    assert java["sasl.oauthbearer.token.endpoint.url"] == security.token_endpoint_url
+    assert str(java["sasl.jaas.config"]).endswith('required clientId="client" clientSecret="client";')
 
 
 def test_an_unknown_library_is_refused() -> None:

@@ -76,7 +76,9 @@ _OAUTH_BROKER = {
     "listener.name.unsecured.oauthbearer.sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
     "listener.name.scoped.oauthbearer.sasl.jaas.config": f"{_BEARER} {_SCOPES};",
     "listener.name.signed.oauthbearer.sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
-    "listener.name.signed.oauthbearer.sasl.server.callback.handler.class": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+    "listener.name.signed.oauthbearer.sasl.server.callback.handler.class": (
+        f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+    ),
     "listener.name.signed.sasl.oauthbearer.jwks.endpoint.url": _JWKS,
     "listener.name.signed.sasl.oauthbearer.expected.audience": "kafka,cluster",
     "listener.name.signed.sasl.oauthbearer.expected.issuer": "issuer",

@@ -29,11 +29,11 @@ def _login(
 def test_the_example_of_rfc_7677() -> None:
     login = _login()
 
-    challenge, nobody = login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode(), now_ms=0)
+    challenge, nobody, _ = login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode(), now_ms=0)
     assert challenge.decode() == f"r={CLIENT_NONCE}{SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     assert nobody is None
     proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-    answer, scram_user = login.handle_message(f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}".encode(), now_ms=0)
+    answer, scram_user, _ = login.handle_message(f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}".encode(), now_ms=0)
     assert answer == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     assert scram_user == AuthenticatedPrincipal("User:user")
 
@@ -44,8 +44,8 @@ def test_the_raw_client_and_the_broker_authenticate_each_other(mechanism: ScramM
     client = ScramClient(mechanism.mechanism_name, user, "päss")
     login = _login(credential_from_password(mechanism, "päss", b"salt", 5000), mechanism, user)
 
-    challenge, _ = login.handle_message(client.first_message(), now_ms=0)
-    answer, scram_user = login.handle_message(client.final_message(challenge), now_ms=0)
+    challenge, _, _ = login.handle_message(client.first_message(), now_ms=0)
+    answer, scram_user, _ = login.handle_message(client.final_message(challenge), now_ms=0)
 
     client.verify(answer)
     assert scram_user == AuthenticatedPrincipal("User:a,b=c")
