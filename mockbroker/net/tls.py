@@ -1,4 +1,4 @@
-"""TLS contexts of listeners from Kafka's `ssl.*` configurations, with PEM and PKCS12 stores."""
+"""TLS contexts of listeners from Kafka's `ssl.*` configurations, with PEM, PKCS12 and JKS stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.net.listeners import Listener
 from mockbroker.net.tls_handshake import logged_handshakes
 from mockbroker.security.principal_rules import parse_principal_rules
+from mockbroker.security.tls_stores import key_store_texts, trust_store_text
 
 _CLIENT_AUTH = "ssl.client.auth"
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -19,9 +20,9 @@ def create_server_context(config: BrokerConfig, listener: Listener) -> ssl.SSLCo
     """Create the context of an SSL or SASL_SSL listener; `listener.name.NAME.ssl.*` overrides `ssl.*`.
 
     `ssl.keystore.type=PEM` with either `ssl.keystore.location` (a file with key and certificates) or
-    `ssl.keystore.certificate.chain` and `ssl.keystore.key` (the texts themselves), as in KIP-651, or PKCS12 with
-    `ssl.keystore.location` and `ssl.keystore.password`; a client certificate is requested by `ssl.client.auth` and
-    checked against `ssl.truststore.location` or, PEM only, `ssl.truststore.certificates`.
+    `ssl.keystore.certificate.chain` and `ssl.keystore.key` (the texts themselves), as in KIP-651, or PKCS12 or JKS with
+    `ssl.keystore.location`, `ssl.keystore.password` and `ssl.key.password`; a client certificate is requested by
+    `ssl.client.auth` and checked against `ssl.truststore.location` or, PEM only, `ssl.truststore.certificates`.
     Raises: ConfigError that names the key, for a missing, unreadable or unsupported value.
     """
     listener_config = config.for_listener(listener.name)
@@ -46,10 +47,11 @@ def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> None:
     location = config.string("ssl.keystore.location")
     password = _password(config, "ssl.key.password")
     try:
-        if kind == "PKCS12":
+        if kind != "PEM":
             if location is None:
                 raise ConfigError("ssl.keystore.location: a listener uses TLS and has no key store")
-            _load_text(context, _from_pkcs12(location, _password(config, "ssl.keystore.password")), None)
+            for text in key_store_texts(location, _password(config, "ssl.keystore.password"), password):
+                _load_text(context, text, None)
         elif location is not None:
             context.load_cert_chain(location, password=password)
         else:
@@ -73,39 +75,21 @@ def _load_text(context: ssl.SSLContext, text: str, password: str | None) -> None
 def _load_trusted(context: ssl.SSLContext, config: BrokerConfig) -> None:
     location, texts = config.string("ssl.truststore.location"), _password(config, "ssl.truststore.certificates")
     try:
-        if _store_type(config, "ssl.truststore.type") == "PKCS12":
+        if _store_type(config, "ssl.truststore.type") != "PEM":
             if location is None:
                 raise ConfigError("ssl.truststore.location: certificates are requested and there is no trust store")
-            texts, location = _from_pkcs12(location, _password(config, "ssl.truststore.password")), None
+            texts, location = trust_store_text(location, _password(config, "ssl.truststore.password")), None
         context.load_verify_locations(cafile=location, cadata=texts)
+        # As in Java, each certificate of a trust store is trusted, also one that is signed by another.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     except (OSError, TypeError, ssl.SSLError) as error:
         raise ConfigError(f"ssl.truststore.location: the certificates cannot be used: {error}") from error
 
 
-def _from_pkcs12(location: str, password: str | None) -> str:
-    """The content of a PKCS12 store as PEM: the key, if there is one, then the certificates."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.serialization import pkcs12
-    except ImportError as error:
-        raise ConfigError('ssl.keystore.type: PKCS12 needs an extra: pip install "kwire[tls]"') from error
-    try:
-        store = pkcs12.load_pkcs12(Path(location).read_bytes(), None if password is None else password.encode())
-    except ValueError as error:
-        raise ConfigError(f"{location}: not a PKCS12 store, or a wrong password") from error
-    encoding = serialization.Encoding.PEM
-    entries = (store.cert, *store.additional_certs)
-    parts = [entry.certificate.public_bytes(encoding) for entry in entries if entry is not None]
-    if store.key is not None:
-        form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        parts.insert(0, store.key.private_bytes(encoding, form, bare))
-    return b"".join(parts).decode()
-
-
 def _store_type(config: BrokerConfig, name: str) -> str:
     kind = (config.string(name) or "JKS").upper()
-    if kind not in ("PEM", "PKCS12"):
-        raise ConfigError(f"{name}: {kind!r} is not supported; PEM and PKCS12 are")
+    if kind not in ("JKS", "PEM", "PKCS12"):
+        raise ConfigError(f"{name}: {kind!r} is not supported; JKS, PEM and PKCS12 are")
     return kind
 
 

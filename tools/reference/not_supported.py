@@ -15,7 +15,7 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "a JWKS over https: or of another machine, and token validators in Java",
         "rejected at startup; a file: URL and http: URLs of this machine work",
     ),
-    ("TLS key stores", "JKS", "rejected when the listener is configured; PEM and PKCS12 work"),
+    ("TLS key stores", "JCEKS and BKS", "rejected when the listener is configured; PEM, PKCS12 and JKS work"),
     (
         "Principals",
         "`principal.builder.class`",

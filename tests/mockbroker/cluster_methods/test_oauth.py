@@ -14,7 +14,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker import Cluster
-from tests.support.brokers.tokens import bearer_message
+from tests.support.tokens import bearer_message
 
 INVALID = b'{"status":"invalid_token"}'
 

@@ -103,7 +103,7 @@ def test_wireshark_opens_the_capture_and_finds_no_tcp_problem(tmp_path: Path) ->
 
 
 def test_an_unreadable_key_store_is_refused_by_name() -> None:
-    properties = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "JKS", "ssl.keystore.location": "none"}
+    properties = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "BKS", "ssl.keystore.location": "none"}
 
-    with pytest.raises(ValueError, match=r"ssl\.keystore\.type: 'JKS' is not supported; PEM and PKCS12 are"):
+    with pytest.raises(ValueError, match=r"ssl\.keystore\.type: 'BKS' is not supported; JKS, PEM and PKCS12 are"):
         Cluster(properties=properties).start()

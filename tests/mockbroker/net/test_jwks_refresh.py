@@ -17,7 +17,7 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker import Cluster, ConfigError
 from mockbroker.net.jwks_refresh import fetch
 from mockbroker.security.token_issuer import TokenIssuer
-from tests.support.brokers.tokens import bearer_message
+from tests.support.tokens import bearer_message
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 TIMEOUT_S = 30

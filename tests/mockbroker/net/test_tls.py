@@ -125,7 +125,7 @@ def test_a_wrong_password_of_a_pkcs12_store_is_not_shown(stores: Stores) -> None
     store = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": stores.pkcs12}
     properties = {"listeners": "SSL://127.0.0.1:0", **store, "ssl.keystore.password": "misremembered"}
 
-    with pytest.raises(ValueError, match="not a PKCS12 store, or a wrong password") as refused:
+    with pytest.raises(ValueError, match="neither a JKS nor a PKCS12 store, or a wrong password") as refused:
         Cluster(properties=properties).start()
     assert "misremembered" not in str(refused.value)
 

@@ -12,7 +12,7 @@ from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.security.sasl_config import SaslListener, sasl_listener
 from mockbroker.security.signed_tokens import SignedTokens
 from mockbroker.state.security.unsecured_tokens import UnsecuredTokens
-from tests.support.brokers.tokens import key_set
+from tests.support.tokens import key_set
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 MODULE = f"{PACKAGE}.OAuthBearerLoginModule"
@@ -92,7 +92,7 @@ def test_a_wrong_configuration_is_refused_by_its_name(changes: dict[str, str | N
         _listener({**SIGNED, **changes})
 
 
-def test_audience_and_issuer_are_optional_where_4_4_is_told_so_and_in_4_3() -> None:
+def test_audience_and_issuer_are_optional_where_4_4_allows_it_and_in_4_3() -> None:
     """Seen in the class files: BrokerJwtValidator of 4.4.0 refuses to start without them, that of 4.3.0 does not."""
     missing = {"sasl.oauthbearer.expected.audience": None, "sasl.oauthbearer.expected.issuer": None}
     allowed = {f"sasl.oauthbearer.allow.unverified.{name}": "true" for name in ("audience", "issuer")}

@@ -22,7 +22,7 @@ from mockbroker.security.signed_tokens import ClaimRules, SignedTokens
 from mockbroker.security.verification_keys import JwksFile
 from mockbroker.state.security.login import LoginAborted
 from mockbroker.state.security.oauthbearer import TokenRejected
-from tests.support.brokers.tokens import NOW_MS, NOW_S, encode_part, key_set, unsecured_token
+from tests.support.tokens import NOW_MS, NOW_S, encode_part, key_set, unsecured_token
 
 RULES = ClaimRules(("kafka",), "issuer", "sub", "scope", 30)
 VALID = {"iss": "issuer", "aud": "kafka", "sub": "alice", "iat": NOW_S - 10, "exp": NOW_S + 60}

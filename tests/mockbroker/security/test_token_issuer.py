@@ -11,7 +11,7 @@ import pytest
 
 from kwire.errors import MissingExtra
 from mockbroker.security.token_issuer import TokenIssuer
-from tests.support.brokers.tokens import NOW_MS, NOW_S
+from tests.support.tokens import NOW_MS, NOW_S
 
 
 def _claims(token: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from mockbroker.config.keys import ConfigError
 from mockbroker.security.verification_keys import JWKS_BYTES_MAX, FetchedKeys, JwksFile, parse_keys
 from mockbroker.state.security.oauthbearer import TokenRejected
-from tests.support.brokers.tokens import key_set
+from tests.support.tokens import key_set
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mockbroker.state.security.login import LoginAborted
 from mockbroker.state.security.oauthbearer import TokenRejected
 from mockbroker.state.security.unsecured_tokens import UnsecuredTokens
-from tests.support.brokers.tokens import NOW_MS, NOW_S, encode_part, unsecured_token
+from tests.support.tokens import NOW_MS, NOW_S, encode_part, unsecured_token
 
 VALID = {"sub": "alice", "iat": NOW_S - 10, "exp": NOW_S + 60}
 

@@ -19,7 +19,7 @@ from tests.clients.librdkafka import PATIENCE_S, QUIET
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
-PROGRAM = Path(__file__).parent / "java" / "OAuthLogin.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "OAuthLogin.java"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 
@@ -134,7 +134,7 @@ def test_java_gets_tokens_from_the_endpoint_and_reauthenticates(tmp_path: Path) 
         assert all(exchange.closed is None for exchange in kafka.exchanges())
 
 
-def test_java_logs_in_with_unsecured_tokens_and_is_told_the_scope_that_it_lacks(tmp_path: Path) -> None:
+def test_java_logs_in_with_unsecured_tokens_and_gets_the_scope_that_it_lacks(tmp_path: Path) -> None:
     prefix = "listener.name.sasl_plaintext.oauthbearer"
     module = f"{_OAUTH}.OAuthBearerLoginModule required"
     properties = {
