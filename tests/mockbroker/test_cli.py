@@ -63,6 +63,8 @@ def test_the_last_line_is_the_address_of_the_controller() -> None:
 
     (controller,) = response.brokers
     assert f"{controller.host}:{controller.port}" == address != bootstrap
+
+
 def test_the_second_line_is_the_token_endpoint_of_oauthbearer() -> None:
     with _running("--port", "0", "--sasl", "OAUTHBEARER alice:secret") as (process, _):
         assert process.stdout is not None
