@@ -64,7 +64,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "API versions that Kafka 4 has removed, APIs between brokers, feature levels before 4.0",
         "not listed, and refused; the behaviour is that of `--release`",
     ),
-    ("Transactions", "two-phase commit (KIP-939)", "rejected, as by a broker on which it is disabled"),
     (
         "The proxy",
         "faults of nodes, chaos profiles, TLS for its clients, SaslHandshake v0, and the topics of fetch sessions",

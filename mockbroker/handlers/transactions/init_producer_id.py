@@ -15,6 +15,7 @@ from mockbroker.handlers.shared.authorize import (
 )
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.transaction.transaction import ProducerIdAndEpoch
+from mockbroker.state.transaction.transactions import NO_TIMEOUT
 
 #: Older clients support only INVALID_PRODUCER_EPOCH.
 _FENCED_SINCE = 4
@@ -61,7 +62,7 @@ def _require_permission(request: InitProducerIdRequest, ctx: Context) -> None:
 
 
 def _check_timeout(name: str, request: InitProducerIdRequest, ctx: Context) -> int:
-    """The transaction timeout of the request.
+    """The transaction timeout of the request; none in a two-phase commit (KIP-939), whatever it says.
 
     Raises: INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT.
     """
@@ -70,8 +71,10 @@ def _check_timeout(name: str, request: InitProducerIdRequest, ctx: Context) -> i
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if request.enable2_pc and not config.boolean("transaction.two.phase.commit.enable"):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if request.keep_prepared_txn:
+    if request.keep_prepared_txn:  # Kafka 4.4 does not implement it either.
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.enable2_pc:
+        return NO_TIMEOUT
     if not 0 < request.transaction_timeout_ms <= config.integer("transaction.max.timeout.ms"):
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{request.transaction_timeout_ms} ms")
     return request.transaction_timeout_ms

@@ -142,6 +142,12 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
     "kraft": {"auto.create.topics.enable": "false"},
     "unregistered": {"auto.create.topics.enable": "false"},
     "txn": _TRANSACTIONS,
+    "two-phase": {
+        **_TRANSACTIONS,
+        "unstable.api.versions.enable": "true",
+        "transaction.two.phase.commit.enable": "true",
+        "transaction.max.timeout.ms": "60000",
+    },
     "txn1": _TRANSACTIONS,
     "forgetful": {
         "group.share.persister.class.name": "org.apache.kafka.server.share.persister.NoOpStatePersister",
