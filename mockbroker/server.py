@@ -180,6 +180,7 @@ class Server:
         except OSError:
             if tap is not None:
                 tap.close()
+            await self._stop_oauth()
             raise
         self.network_server = network_server
         if self._jwks is not None:
@@ -205,6 +206,11 @@ class Server:
             self._token_endpoint = TokenEndpoint(security.issuer, self.read_clock)
             await self._token_endpoint.start()
             security.token_endpoint_url = self._token_endpoint.base_url + TOKEN_PATH
+
+    async def _stop_oauth(self) -> None:
+        for part in (self._jwks, self._token_endpoint):
+            if part is not None:
+                await part.stop()
 
     def _fetched_keys(self) -> list[FetchedKeys]:
         names = [listener.name for listener in self._listeners if listener.protocol.startswith("SASL_")]
@@ -274,9 +280,7 @@ class Server:
         """Close every connection and stop listening."""
         if self.network_server is not None:
             await self.network_server.stop()
-        for part in (self._jwks, self._token_endpoint):
-            if part is not None:
-                await part.stop()
+        await self._stop_oauth()
         REPETITIONS.flush()
         if self.network_server is not None:
             self._log_state("ended")

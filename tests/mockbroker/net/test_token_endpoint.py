@@ -114,6 +114,19 @@ def test_what_is_no_request_is_refused_or_closed(cluster: Cluster, data: bytes, 
     assert received[: max(1, len(answer))] == answer
 
 
+def test_the_endpoint_ends_when_the_address_of_a_listener_is_in_use() -> None:
+    with Cluster() as first:
+        port = int(first.bootstrap_servers.rsplit(":", 1)[1])
+        second = Cluster(sasl="OAUTHBEARER", port=port)
+        with pytest.raises(OSError, match="in use"):
+            second.start()
+        security = second._options.security
+        assert security is not None
+
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(str(security.token_endpoint_url), timeout=10)
+
+
 def test_the_endpoint_ends_with_its_cluster() -> None:
     with Cluster(sasl="OAUTHBEARER") as cluster:
         url = cluster.oauth.token_endpoint_url
