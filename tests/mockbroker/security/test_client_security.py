@@ -19,6 +19,7 @@ SECURITY = [
     {"sasl": "PLAIN alice:secret"},
     {"sasl": "SCRAM-SHA-256 alice:secret"},
     {"tls": "auto", "sasl": "SCRAM-SHA-512 alice:s3cret:x=y"},
+    {"tls": "auto", "sasl": "OAUTHBEARER alice:s3cret:x=y"},
     {},
 ]
 
