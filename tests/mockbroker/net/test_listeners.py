@@ -43,7 +43,7 @@ def test_the_port_option_overrides_the_first_listener() -> None:
         ("PLAINTEXT:127.0.0.1:9092", "is not of the form"),
         ("PLAINTEXT://127.0.0.1", "is not of the form"),
         ("PLAINTEXT://127.0.0.1:99999", "is not of the form"),
-        ("SASL_PLAINTEXT://127.0.0.1:9092", "GSSAPI of the listener SASL_PLAINTEXT is not supported; PLAIN and SCRAM"),
+        ("SASL_PLAINTEXT://127.0.0.1:9092", "GSSAPI of the listener SASL_PLAINTEXT is not supported; PLAIN, SCRAM"),
         ("IN://127.0.0.1:9092", "has the protocol TELNET"),
     ],
 )
