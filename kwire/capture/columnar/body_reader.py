@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.capture.columnar.recovery.recovery_builder import DAMAGES
 from kwire.capture.index.flows.frame_headers import read_body
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class BodyReader:
         if begin >= 0 and begin + size <= len(self._window) and at >= 0:
             return self._window[begin : begin + size]
         return read_body(self._read, self._fragments, at, fragment_count, size)
+
+    def read_damage(self, at: int, fragment_count: int) -> str:
+        """Why a frame is incomplete. Args: as of `read_frame`, which returned fewer bytes than the frame has."""
+        return DAMAGES[self._fragments[0][-1 - at + fragment_count - 1]]
 
     def read_span(self, at: int, size: int) -> bytes:
         """A part of the file."""

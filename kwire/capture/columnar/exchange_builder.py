@@ -47,7 +47,7 @@ class ExchangeBuilder:
         number, completed_by, count, in_flight, expects_response, order_ok = row[_RESPONSE:]
         flow = self.build_flow(number)
         if row[5] < 0:
-            # The request was sent before the capture began.
+            # The request was not captured.
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
             orphan = self._decoder.decode_response(frame, None)
             return Exchange(flow, self._clients.client_at(number, completed_by, row[_REQUEST + 4]), None, orphan)
@@ -71,7 +71,8 @@ class ExchangeBuilder:
     def _read_frame(self, flow: Flow, row: tuple[int, ...], *, is_request: bool) -> Frame:
         _, packet, ts, end_ts, offset, size, at, fragment_count, _ = row
         data = self._bodies.read_frame(at, fragment_count, size)
-        return Frame(flow, is_request, ts, end_ts, offset, size, data, None, packet)
+        damage = self._bodies.read_damage(at, fragment_count) if len(data) < size else None
+        return Frame(flow, is_request, ts, end_ts, offset, size, data, damage, packet)
 
     def build_flow(self, number: int) -> Flow:
         """A flow by its number."""

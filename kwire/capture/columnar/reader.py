@@ -24,6 +24,7 @@ from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
+from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.columnar.span_data import NO_DATA, SpanData, SpanReader
 from kwire.capture.columnar.streamed_batches import StreamedBatches
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
@@ -80,7 +81,15 @@ class ColumnarReader:
             chosen[:] = False
             chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
         self.is_columnar, is_streamed = self._divide_flows(chosen)
+        if is_streamed.any() and self._has_default_frames:
+            self._index = index = recover_flows(index, is_streamed)
+            self.is_columnar, is_streamed = self._divide_flows(chosen)
         self.streamed_flows = [index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()]
+
+    @property
+    def _has_default_frames(self) -> bool:
+        """Whether frames are those for which indexes are built."""
+        return self._options.edition == DEFAULT_EDITION and self._options.frame_size_max == FRAME_SIZE_MAX
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -335,9 +344,9 @@ class ColumnarReader:
     def _divide_flows(self, chosen: Bools) -> tuple[Bools, Bools]:
         """Which flows are read by columns, and which by the streaming pipeline."""
         index, ports = self._index, self._options.ports
-        if self._options.edition != DEFAULT_EDITION or self._options.frame_size_max != FRAME_SIZE_MAX:
+        if not self._has_default_frames:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
-        is_columnar = chosen & (index.columns["flow.unclean_reason"] == 0)
+        is_columnar = chosen & index.is_clean
         is_streamed = chosen & ~is_columnar
         for number in np.nonzero(chosen)[0].tolist() if ports else ():
             is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]

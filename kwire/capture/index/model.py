@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from kwire.capture.files.source import source_name
 from kwire.capture.index import column_schema
-from kwire.capture.index.arrays import Ints
+from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.column_schema import MIDSTREAM_PART, PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
+from kwire.capture.index.flows.frame_headers import IndexedNumbers
 from kwire.capture.index.flows.flow_table import END_REASONS, UNCLEAN_REASONS
 from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
@@ -141,6 +142,11 @@ class Index:
         """Convert packet numbers of the index to packet numbers of the file that contains the packet."""
         return numbers
 
+    @cached_property
+    def is_clean(self) -> Bools:
+        """Whether each flow can be read by columns."""
+        return np.asarray(self.columns["flow.unclean_reason"] == 0)
+
     @property
     def openers(self) -> Ints:
         """By flow, the side that opened the connection; -1 if the capture does not show it."""
@@ -167,7 +173,7 @@ class Index:
         first = int(np.searchsorted(completed_by, lasts[part - 1], "right")) if part else 0
         return range(first, int(np.searchsorted(completed_by, lasts[part], "right")))
 
-    def body_fragments(self) -> tuple[PagedColumn, PagedColumn]:
+    def body_fragments(self) -> tuple[IndexedNumbers, IndexedNumbers]:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""
         # Fragments of midstream flows have a page of their own after all others.
         firsts = np.append(self.columns["fragments.first"], MIDSTREAM_FRAGMENTS_START)

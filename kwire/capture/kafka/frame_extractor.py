@@ -48,6 +48,11 @@ class FrameExtractor:
         return not (self._is_searching or self._invalid_lengths or (self._partial and self._partial.damage))
 
     @property
+    def is_between_frames(self) -> bool:
+        """Whether the next byte begins a frame."""
+        return not self._is_searching and self._partial is None
+
+    @property
     def partial_offset(self) -> int | None:
         """The stream offset of the incomplete frame; None between frames."""
         return None if self._partial is None else self._partial.offset

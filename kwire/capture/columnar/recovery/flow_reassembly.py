@@ -1,0 +1,346 @@
+"""Reassemble a connection from packet headers alone, as `kwire.capture.tcp` does from segments.
+
+Both read every packet in the same order and skip a gap at the same packet. What happens seldom, such as a second
+connection of the same ports, makes a flow fail: the streaming pipeline reads it then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.index.flows.flow_table import FIN_END, RST_END
+from kwire.capture.index.flows.reorder_limits import COUNT_MAX, SIZE_MAX
+from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
+from kwire.capture.tcp.reassembly import LINGER_NS
+from kwire.capture.tcp.sequence_numbers import SEQ_MASK, unwrap_seq
+from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Above every packet number.
+AFTER_CAPTURE = 1 << 62
+LOST, SNAPLEN = -1, -2
+"""The place of bytes that the capture lacks, by cause."""
+CAUSES = {LOST: "lost", SNAPLEN: "snaplen"}
+NO_HEAD = -5
+"""The length field of bytes that do not begin where a packet begins: no size is 4 more."""
+
+_SEQ_HALF = 1 << 31
+_SEQ = itemgetter(0)
+_CONTROL = SYN | FIN | RST
+
+
+class PacketRow(NamedTuple):
+    """A packet. at, captured, missing: of its payload. head, word: the first two words of the payload, as numbers."""
+
+    number: int
+    ts: int
+    side: int
+    seq: int
+    ack: int
+    flags: int
+    at: int
+    captured: int
+    missing: int
+    head: int
+    word: int
+
+
+class StreamPiece(NamedTuple):
+    """Bytes of a stream in order, or bytes that are missing: then `at` is one of `CAUSES`.
+
+    order: counts the pieces of both sides. offset: from the first byte of the stream. at: where they are in the file.
+    number: of the packet that has them. found_by: of the packet at which they came in order.
+    """
+
+    order: int
+    offset: int
+    size: int
+    at: int
+    ts: int
+    number: int
+    found_by: int
+    head: int
+    word: int
+
+
+PieceRow = tuple[int, int, int, int, int, int, int, int, int]
+"""The fields of a `StreamPiece`; nearly all pieces are plain tuples, which are built faster."""
+
+
+class _Buffered(NamedTuple):
+    """A segment after a gap. arrival: number of the packet in the connection."""
+
+    seq: int
+    size: int
+    missing: int
+    at: int
+    ts: int
+    number: int
+    arrival: int
+    head: int
+    word: int
+
+    @property
+    def end(self) -> int:
+        """The number after its last captured byte."""
+        return self.seq + self.size
+
+
+class _Stream:
+    """One direction of the connection; sequence numbers are unwrapped."""
+
+    def __init__(self) -> None:
+        self.start: int | None = None
+        self.saw_syn = False
+        self.next = 0
+        self.acked = 0
+        self.fin: int | None = None
+        self.last_ts = 0
+        self.buffered: list[_Buffered] = []
+        self.buffered_size = 0
+        self.pieces: list[PieceRow] = []
+
+    def set_start(self, seq: int) -> None:
+        self.start = self.next = self.acked = seq
+
+    def record_ack(self, ack: int) -> None:
+        if self.start is not None:
+            self.acked = max(self.acked, unwrap_seq(ack, self.acked))
+
+    def is_near(self, seq: int) -> bool:
+        return self.start is not None and (seq - self.next + RESENT_DISTANCE_MAX) & SEQ_MASK <= 2 * RESENT_DISTANCE_MAX
+
+    def is_far_behind(self, seq: int) -> bool:
+        return (seq - self.next + _SEQ_HALF) & SEQ_MASK < _SEQ_HALF - RESENT_DISTANCE_MAX
+
+
+class FlowReassembly:
+    """Both directions of one connection whose beginning was captured.
+
+    opener: the side that opened the connection. end_number: the packet that ended it.
+    """
+
+    def __init__(self) -> None:
+        """No packet has been added."""
+        self.opener: int | None = None
+        self.has_failed = False
+        self.end_reason = 0
+        self.end_number = AFTER_CAPTURE
+        self._streams = (_Stream(), _Stream())
+        self._plain_syns: set[int] = set()
+        self._order = 0
+        self._arrival = 0
+        self._end_ts = 0
+        self._is_closed = False
+
+    def add_packets(self, rows: Iterable[tuple[int, ...]]) -> None:
+        """Add packets in the order of the capture, each as a `PacketRow`."""
+        streams = self._streams
+        for number, ts, side, seq, ack, flags, at, size, missing, head, word in rows:
+            if self.has_failed or self._is_closed:
+                return
+            self._arrival += 1
+            stream, other = streams[side], streams[1 - side]
+            if flags & _CONTROL or other.start is None or stream.start is None or self.end_reason:
+                self._add_unusual(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+                continue
+            if seq == stream.next & SEQ_MASK:
+                # No part of a data packet is far behind, and its acknowledgement is plausible.
+                if flags & ACK and ack != other.acked & SEQ_MASK:
+                    other.acked = max(other.acked, unwrap_seq(ack, other.acked))
+                if size and not stream.buffered and not missing and at >= 0:
+                    start = stream.start
+                    offset = stream.next - start
+                    stream.pieces.append((self._order, offset, size, at, ts, number, number, head, word))
+                    self._order += 1
+                    stream.next += size
+                    stream.last_ts = ts
+                elif size or missing:
+                    self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+            else:
+                if flags & ACK and stream.is_near(seq):
+                    other.record_ack(ack)
+                if size or missing:
+                    self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+            if streams[0].buffered:
+                self._skip_expired_gaps(streams[0], number)
+            if streams[1].buffered:
+                self._skip_expired_gaps(streams[1], number)
+
+    def take_pieces(self, side: int) -> list[PieceRow]:
+        """What the packets since the last call completed of a side."""
+        stream = self._streams[side]
+        pieces, stream.pieces = stream.pieces, []
+        return pieces
+
+    def close(self) -> None:
+        """The connection ends: what is still buffered follows, and what only acknowledgements or a FIN show."""
+        for stream in self._streams:
+            while stream.buffered:
+                self._skip_gap(stream, self.end_number)
+            if stream.start is not None:
+                end = stream.fin if stream.fin is not None else stream.acked - 1
+                if end > stream.next:
+                    self._add_missing(stream, stream.last_ts, end - stream.next, LOST, self.end_number)
+
+    def _add_unusual(self, row: PacketRow) -> None:
+        """Add a packet that opens or ends the connection, or belongs to its handshake, or comes after its end."""
+        stream, other = self._streams[row.side], self._streams[1 - row.side]
+        has_data, seq, flags = bool(row.captured or row.missing), row.seq, row.flags
+        if self.end_reason and row.ts - self._end_ts > LINGER_NS:
+            # The connection was closed; only another one could have more data.
+            self._is_closed, self.has_failed = True, has_data or bool(flags & SYN)
+            return
+        if flags & SYN:
+            seq = seq + 1 & SEQ_MASK
+            self._add_syn(stream, row, seq, has_data=has_data)
+        if flags & ACK:
+            if other.start is None and stream.saw_syn and seq == stream.start:
+                other.set_start(row.ack)
+            if not flags & RST and (stream.is_near(seq) or (stream.start is None and not other.saw_syn)):
+                other.record_ack(row.ack)
+        if has_data:
+            if stream.start is None or self.end_reason:
+                self.has_failed = True
+                return
+            self._add_data(row)
+        elif stream.start is None and not flags & SYN and self._arrival == 1:
+            # A stray packet belongs to no connection yet.
+            self._arrival = 0
+            return
+        if flags & FIN and stream.start is not None:
+            stream.fin = unwrap_seq(seq + row.captured + row.missing & SEQ_MASK, stream.next)
+        for each in self._streams:
+            if each.buffered:
+                self._skip_expired_gaps(each, row.number)
+        is_over = flags & RST or all(each.fin is not None for each in self._streams)
+        if is_over and not self.end_reason:
+            self.end_reason = RST_END if flags & RST else FIN_END
+            self.end_number, self._end_ts = row.number, row.ts
+
+    def _add_syn(self, stream: _Stream, row: PacketRow, first: int, *, has_data: bool) -> None:
+        is_known = stream.start is not None
+        is_answer = bool(row.flags & ACK)
+        if has_data or row.flags & (FIN | RST) or self.end_reason or (is_known and stream.start != first):
+            self.has_failed = True
+            return
+        if not is_known:
+            stream.set_start(first)
+        stream.saw_syn = True
+        if not is_answer:
+            self._plain_syns.add(row.side)
+        if len(self._plain_syns) == 2:
+            self.has_failed = True
+        elif self.opener is None:
+            self.opener = 1 - row.side if is_answer else row.side
+
+    def _add_data(self, row: PacketRow) -> None:
+        """Add a packet with data to its stream."""
+        number, ts, side, seq, _, _, at, size, missing, head, word = row
+        stream = self._streams[side]
+        if stream.is_far_behind(seq) or (size and at < 0):
+            self.has_failed = True
+            return
+        new = _Buffered(unwrap_seq(seq, stream.next), size, missing, at, ts, number, self._arrival, head, word)
+        if new.seq > stream.next or stream.buffered:
+            self._buffer_segment(stream, new)
+            self._deliver_buffered(stream, number)
+        else:
+            self._deliver_segment(stream, new, number)
+
+    def _buffer_segment(self, stream: _Stream, new: _Buffered) -> None:
+        """Store the bytes that are not buffered yet: where segments overlap, the bytes that came first are used."""
+        buffered = stream.buffered
+        if not buffered or new.seq >= buffered[-1].end:
+            pieces = [new] if new.size or new.missing else []
+        else:
+            pieces = _new_parts(buffered, new)
+        for piece in pieces:
+            if not buffered or piece.seq >= buffered[-1].seq:
+                buffered.append(piece)
+            else:
+                insort(buffered, piece, key=_SEQ)
+            stream.buffered_size += piece.size
+        # The streaming pipeline limits what all connections have buffered together.
+        self.has_failed |= len(buffered) > COUNT_MAX or stream.buffered_size > SIZE_MAX
+
+    def _skip_expired_gaps(self, stream: _Stream, number: int) -> None:
+        while stream.buffered:
+            first = stream.buffered[0]
+            if first.seq <= stream.next:
+                self._deliver_buffered(stream, number)
+                continue
+            if not (stream.acked > stream.next and self._arrival - first.arrival >= REORDER_PACKETS_MAX):
+                break
+            self._skip_gap(stream, number)
+
+    def _skip_gap(self, stream: _Stream, number: int) -> None:
+        first = stream.buffered[0]
+        if first.seq > stream.next:
+            self._add_missing(stream, first.ts, first.seq - stream.next, LOST, number)
+        self._deliver_buffered(stream, number)
+
+    def _deliver_buffered(self, stream: _Stream, number: int) -> None:
+        count = 0
+        for segment in stream.buffered:
+            if segment.seq > stream.next:
+                break
+            self._deliver_segment(stream, segment, number)
+            stream.buffered_size -= segment.size
+            count += 1
+        del stream.buffered[:count]
+
+    def _deliver_segment(self, stream: _Stream, segment: _Buffered, number: int) -> None:
+        """Deliver the new bytes of a segment that begins at or before the next byte."""
+        assert stream.start is not None
+        seq, size, missing, at, ts, own_number, _, head, word = segment
+        known = stream.next - seq
+        if known >= size + missing:
+            return
+        stream.last_ts = ts
+        if known < size:
+            rest, offset = size - known, stream.next - stream.start
+            head = NO_HEAD if known else head
+            stream.pieces.append(
+                StreamPiece(self._order, offset, rest, at + known, ts, own_number, number, head, word)
+            )
+            self._order += 1
+            stream.next += rest
+        if missing:
+            self._add_missing(stream, ts, seq + size + missing - stream.next, SNAPLEN, number)
+
+    def _add_missing(self, stream: _Stream, ts: int, size: int, cause: int, number: int) -> None:
+        assert stream.start is not None
+        offset = stream.next - stream.start
+        stream.pieces.append(StreamPiece(self._order, offset, size, cause, ts, 0, number, NO_HEAD, 0))
+        self._order += 1
+        stream.next += size
+
+
+def _new_parts(buffered: list[_Buffered], new: _Buffered) -> list[_Buffered]:
+    """The parts of a segment that lie between those that are buffered."""
+    at, end = new.seq, new.end
+    index = max(bisect_left(buffered, at, key=_SEQ) - 1, 0)
+    parts: list[_Buffered] = []
+    while index < len(buffered) and buffered[index].seq < end:
+        other = buffered[index]
+        if other.seq > at:
+            parts.append(_part(new, at, other.seq - at, 0))
+        at = max(at, other.end)
+        index += 1
+    rest, missing = max(end - at, 0), end + new.missing - max(at, end)
+    if rest or missing > 0:
+        parts.append(_part(new, at, rest, max(missing, 0)))
+    return parts
+
+
+def _part(segment: _Buffered, seq: int, size: int, missing: int) -> _Buffered:
+    """A part of a segment from a sequence number on."""
+    skip = seq - segment.seq
+    is_whole = not skip and size == segment.size
+    head = segment.head if is_whole else NO_HEAD
+    return segment._replace(seq=seq, size=size, missing=missing, at=segment.at + skip, head=head)

@@ -1,0 +1,121 @@
+"""Find the frames of one side of a connection in the pieces of its stream, by position.
+
+Nearly every packet is one frame, which its length field shows. All other pieces go through the frame extractor of the
+streaming pipeline, and its frames are located in the file again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.columnar.recovery.flow_reassembly import CAUSES, PieceRow
+from kwire.capture.kafka.frame_extractor import FrameExtractor
+from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, PartialFrameBudget
+from kwire.capture.model import Flow, Frame, MissingBytes, StreamData, StreamGap
+from kwire.capture.options import FRAME_SIZE_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire.capture.index.flows.frame_scan import ReadAt
+
+_CHUNKS_MAX = 1024
+
+
+class FoundFrame(NamedTuple):
+    """A frame of a side. order, found_by: of the piece that completed it. word: its first four bytes, as a number.
+
+    ranges: offset in the file and size of the parts of its body, up to the first missing byte; None for one part at
+    `at`. damage: as in `Frame`; then `have` bytes precede the first missing one.
+    """
+
+    order: int
+    number: int
+    ts: int
+    end_ts: int
+    offset: int
+    size: int
+    at: int
+    found_by: int
+    word: int
+    ranges: list[tuple[int, int]] | None = None
+    damage: str | None = None
+    have: int = 0
+
+
+class _Chunk(NamedTuple):
+    """Captured bytes of the stream: offset in the stream, size, offset in the file."""
+
+    offset: int
+    size: int
+    at: int
+
+
+class StreamFrames:
+    """One side. `gaps`: the stream gaps so far, each with the packet at which it was found."""
+
+    def __init__(self, flow: Flow, side: int, read: ReadAt, budget: PartialFrameBudget, *, is_request: bool) -> None:
+        """`flow`: its `pending_requests` are used to find responses. `read` reads the file by offset."""
+        self._flow = flow
+        self._side = side
+        self._read = read
+        self._chunks: list[_Chunk] = []
+        self._extractor = FrameExtractor(
+            flow, budget, is_request=is_request, size_max=FRAME_SIZE_MAX, is_start_known=True
+        )
+        self.gaps: list[tuple[StreamGap, int]] = []
+        self.is_between_frames = True
+
+    def take_piece(self, piece: PieceRow) -> Iterator[FoundFrame]:
+        """The frames that a piece completes. Those of a piece that is exactly one frame need no call of it."""
+        order, offset, size, at, ts, number, found_by, _, _ = piece
+        events: Iterator[Frame | StreamGap]
+        if at < 0:
+            events = self._extractor.take_gap(MissingBytes(self._flow, self._side, ts, offset, size, CAUSES[at]))
+        else:
+            self._chunks.append(_Chunk(offset, size, at))
+            payload = self._read(at, size)
+            events = self._extractor.take_data(StreamData(self._flow, self._side, ts, offset, payload, number))
+        yield from self._locate(events, order, found_by)
+        self.is_between_frames = self._extractor.is_between_frames
+        if self.is_between_frames:
+            self._chunks.clear()
+        elif len(self._chunks) > _CHUNKS_MAX and self._extractor.partial_offset is None:
+            # A search does not go back further.
+            begin = offset - 2 * SEARCH_SIZE_MAX
+            self._chunks = [chunk for chunk in self._chunks if chunk.offset + chunk.size > begin]
+
+    def close(self, found_by: int) -> Iterator[FoundFrame]:
+        """The stream ends: an incomplete frame."""
+        return self._locate(self._extractor.close(0), 0, found_by)
+
+    def _locate(self, events: Iterator[Frame | StreamGap], order: int, found_by: int) -> Iterator[FoundFrame]:
+        for event in events:
+            if isinstance(event, StreamGap):
+                self.gaps.append((event, found_by))
+                continue
+            _, _, ts, end_ts, offset, size, data, damage, number = event
+            ranges = self._body_ranges(offset + 4, len(data))
+            at = ranges[0][0] if len(ranges) == 1 else -1
+            whole = None if len(ranges) == 1 and damage is None else ranges
+            word = int.from_bytes(data[:4], "big", signed=True)
+            yield FoundFrame(order, number, ts, end_ts, offset, size, at, found_by, word, whole, damage, len(data))
+
+    def _body_ranges(self, begin: int, size: int) -> list[tuple[int, int]]:
+        """The ranges of the file that have these bytes of the stream."""
+        end, ranges = begin + size, []
+        index = max(bisect_right(self._chunks, begin, key=_chunk_offset) - 1, 0)
+        while begin < end:
+            chunk = self._chunks[index]
+            skip = begin - chunk.offset
+            taken = min(chunk.size - skip, end - begin)
+            if taken > 0:
+                ranges.append((chunk.at + skip, taken))
+                begin += taken
+            index += 1
+        return ranges
+
+
+def _chunk_offset(chunk: _Chunk) -> int:
+    return chunk.offset
