@@ -72,7 +72,7 @@ PieceRow = tuple[int, int, int, int, int, int, int, int, int]
 
 
 class _Buffered(NamedTuple):
-    """A segment after a gap. arrival: number of the packet in the connection."""
+    """A segment after a gap; as plain tuples in lists. arrival: number of the packet in the connection."""
 
     seq: int
     size: int
@@ -84,28 +84,27 @@ class _Buffered(NamedTuple):
     head: int
     word: int
 
-    @property
-    def end(self) -> int:
-        """The number after its last captured byte."""
-        return self.seq + self.size
-
 
 class _Stream:
-    """One direction of the connection; sequence numbers are unwrapped."""
+    """One direction of the connection; sequence numbers are unwrapped.
+
+    next: of the next byte in order. reached: after the last captured byte, which may be buffered. buffered: in the
+    order of the stream, each a `_Buffered`; they do not overlap.
+    """
 
     def __init__(self) -> None:
         self.start: int | None = None
         self.saw_syn = False
-        self.next = 0
+        self.next = self.reached = 0
         self.acked = 0
         self.fin: int | None = None
         self.last_ts = 0
-        self.buffered: list[_Buffered] = []
+        self.buffered: list[PieceRow] = []
         self.buffered_size = 0
         self.pieces: list[PieceRow] = []
 
     def set_start(self, seq: int) -> None:
-        self.start = self.next = self.acked = seq
+        self.start = self.next = self.reached = self.acked = seq
 
     def record_ack(self, ack: int) -> None:
         if self.start is not None:
@@ -139,37 +138,38 @@ class FlowReassembly:
 
     def add_packets(self, rows: Iterable[tuple[int, ...]]) -> None:
         """Add packets in the order of the capture, each as a `PacketRow`."""
-        streams = self._streams
-        for number, ts, side, seq, ack, flags, at, size, missing, head, word in rows:
+        first, second = streams = self._streams
+        for row in rows:
             if self.has_failed or self._is_closed:
                 return
+            number, ts, side, seq, ack, flags, at, size, missing, head, word = row
             self._arrival += 1
             stream, other = streams[side], streams[1 - side]
             if flags & _CONTROL or other.start is None or stream.start is None or self.end_reason:
-                self._add_unusual(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+                self._add_unusual(PacketRow(*row))
                 continue
-            if seq == stream.next & SEQ_MASK:
-                # No part of a data packet is far behind, and its acknowledgement is plausible.
-                if flags & ACK and ack != other.acked & SEQ_MASK:
-                    other.acked = max(other.acked, unwrap_seq(ack, other.acked))
-                if size and not stream.buffered and not missing and at >= 0:
-                    start = stream.start
-                    offset = stream.next - start
+            if flags & ACK and ack != other.acked & SEQ_MASK and (seq == stream.next & SEQ_MASK or stream.is_near(seq)):
+                other.acked = max(other.acked, unwrap_seq(ack, other.acked))
+            if size and not missing and at >= 0 and seq == stream.reached & SEQ_MASK:
+                # It follows everything that was captured of the stream.
+                if stream.buffered:
+                    buffered = (stream.reached, size, 0, at, ts, number, self._arrival, head, word)
+                    stream.buffered.append(buffered)
+                    stream.buffered_size += size
+                    self._check_limits(stream)
+                else:
+                    offset = stream.next - stream.start
                     stream.pieces.append((self._order, offset, size, at, ts, number, number, head, word))
                     self._order += 1
                     stream.next += size
                     stream.last_ts = ts
-                elif size or missing:
-                    self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
-            else:
-                if flags & ACK and stream.is_near(seq):
-                    other.record_ack(ack)
-                if size or missing:
-                    self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
-            if streams[0].buffered:
-                self._skip_expired_gaps(streams[0], number)
-            if streams[1].buffered:
-                self._skip_expired_gaps(streams[1], number)
+                stream.reached += size
+            elif size or missing:
+                self._add_data(PacketRow(*row))
+            if first.buffered and (self._arrival - first.buffered[0][6] >= REORDER_PACKETS_MAX):
+                self._skip_expired_gaps(first, number)
+            if second.buffered and (self._arrival - second.buffered[0][6] >= REORDER_PACKETS_MAX):
+                self._skip_expired_gaps(second, number)
 
     def take_pieces(self, side: int) -> list[PieceRow]:
         """What the packets since the last call completed of a side."""
@@ -251,86 +251,91 @@ class FlowReassembly:
             self._deliver_buffered(stream, number)
         else:
             self._deliver_segment(stream, new, number)
+        stream.reached = stream.buffered[-1][0] + stream.buffered[-1][1] if stream.buffered else stream.next
 
     def _buffer_segment(self, stream: _Stream, new: _Buffered) -> None:
         """Store the bytes that are not buffered yet: where segments overlap, the bytes that came first are used."""
         buffered = stream.buffered
-        if not buffered or new.seq >= buffered[-1].end:
+        if not buffered or new.seq >= buffered[-1][0] + buffered[-1][1]:
             pieces = [new] if new.size or new.missing else []
         else:
             pieces = _new_parts(buffered, new)
         for piece in pieces:
-            if not buffered or piece.seq >= buffered[-1].seq:
+            if not buffered or piece.seq >= buffered[-1][0]:
                 buffered.append(piece)
             else:
                 insort(buffered, piece, key=_SEQ)
             stream.buffered_size += piece.size
-        # The streaming pipeline limits what all connections have buffered together.
-        self.has_failed |= len(buffered) > COUNT_MAX or stream.buffered_size > SIZE_MAX
+        self._check_limits(stream)
+
+    def _check_limits(self, stream: _Stream) -> None:
+        """The streaming pipeline limits what all connections have buffered together."""
+        self.has_failed |= len(stream.buffered) > COUNT_MAX or stream.buffered_size > SIZE_MAX
 
     def _skip_expired_gaps(self, stream: _Stream, number: int) -> None:
         while stream.buffered:
-            first = stream.buffered[0]
-            if first.seq <= stream.next:
+            seq, arrival = stream.buffered[0][0], stream.buffered[0][6]
+            if seq <= stream.next:
                 self._deliver_buffered(stream, number)
                 continue
-            if not (stream.acked > stream.next and self._arrival - first.arrival >= REORDER_PACKETS_MAX):
+            if not (stream.acked > stream.next and self._arrival - arrival >= REORDER_PACKETS_MAX):
                 break
             self._skip_gap(stream, number)
 
     def _skip_gap(self, stream: _Stream, number: int) -> None:
-        first = stream.buffered[0]
-        if first.seq > stream.next:
-            self._add_missing(stream, first.ts, first.seq - stream.next, LOST, number)
+        seq, ts = stream.buffered[0][0], stream.buffered[0][4]
+        if seq > stream.next:
+            self._add_missing(stream, ts, seq - stream.next, LOST, number)
         self._deliver_buffered(stream, number)
 
     def _deliver_buffered(self, stream: _Stream, number: int) -> None:
         count = 0
         for segment in stream.buffered:
-            if segment.seq > stream.next:
+            if segment[0] > stream.next:
                 break
             self._deliver_segment(stream, segment, number)
-            stream.buffered_size -= segment.size
+            stream.buffered_size -= segment[1]
             count += 1
         del stream.buffered[:count]
+        if not stream.buffered:
+            stream.reached = stream.next
 
-    def _deliver_segment(self, stream: _Stream, segment: _Buffered, number: int) -> None:
+    def _deliver_segment(self, stream: _Stream, segment: PieceRow, number: int) -> None:
         """Deliver the new bytes of a segment that begins at or before the next byte."""
-        assert stream.start is not None
         seq, size, missing, at, ts, own_number, _, head, word = segment
         known = stream.next - seq
         if known >= size + missing:
             return
         stream.last_ts = ts
         if known < size:
-            rest, offset = size - known, stream.next - stream.start
-            head = NO_HEAD if known else head
-            stream.pieces.append(
-                StreamPiece(self._order, offset, rest, at + known, ts, own_number, number, head, word)
-            )
+            assert stream.start is not None
+            if known:
+                size, at, head = size - known, at + known, NO_HEAD
+            offset = stream.next - stream.start
+            stream.pieces.append((self._order, offset, size, at, ts, own_number, number, head, word))
             self._order += 1
-            stream.next += rest
+            stream.next += size
         if missing:
-            self._add_missing(stream, ts, seq + size + missing - stream.next, SNAPLEN, number)
+            self._add_missing(stream, ts, seq + segment[1] + missing - stream.next, SNAPLEN, number)
 
     def _add_missing(self, stream: _Stream, ts: int, size: int, cause: int, number: int) -> None:
         assert stream.start is not None
         offset = stream.next - stream.start
-        stream.pieces.append(StreamPiece(self._order, offset, size, cause, ts, 0, number, NO_HEAD, 0))
+        stream.pieces.append((self._order, offset, size, cause, ts, 0, number, NO_HEAD, 0))
         self._order += 1
         stream.next += size
 
 
-def _new_parts(buffered: list[_Buffered], new: _Buffered) -> list[_Buffered]:
+def _new_parts(buffered: list[PieceRow], new: _Buffered) -> list[_Buffered]:
     """The parts of a segment that lie between those that are buffered."""
-    at, end = new.seq, new.end
+    at, end = new.seq, new.seq + new.size
     index = max(bisect_left(buffered, at, key=_SEQ) - 1, 0)
     parts: list[_Buffered] = []
-    while index < len(buffered) and buffered[index].seq < end:
-        other = buffered[index]
-        if other.seq > at:
-            parts.append(_part(new, at, other.seq - at, 0))
-        at = max(at, other.end)
+    while index < len(buffered) and buffered[index][0] < end:
+        seq, size = buffered[index][:2]
+        if seq > at:
+            parts.append(_part(new, at, seq - at, 0))
+        at = max(at, seq + size)
         index += 1
     rest, missing = max(end - at, 0), end + new.missing - max(at, end)
     if rest or missing > 0:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing, PairedRow
+from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing
 from kwire.capture.columnar.recovery.flow_reassembly import NO_HEAD, FlowReassembly, PieceRow
-from kwire.capture.columnar.recovery.stream_frames import FoundFrame, StreamFrames
+from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
 from kwire.capture.index.arrays import NO_NUMBERS, concatenate_rows, find_groups
 from kwire.capture.index.flows import pairing
+from kwire.capture.index.flows.flow_builder import LIMITS
 from kwire.capture.index.flows.flow_table import RST_END, FlowTable
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import BodyFragments, FragmentBuffer, FrameColumns
@@ -18,7 +20,6 @@ from kwire.capture.index.flows.midstream_flow import IDENTIFYING_API_KEYS
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.index.scan.packet_headers import gather_bytes
-from kwire.capture.kafka.exchange_pairing import PENDING_SIZE_MAX
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.model import Flow
@@ -26,7 +27,7 @@ from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.tcp.flags import RST, SYN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.column_schema import PacketColumns
@@ -43,6 +44,8 @@ _HEADER_SIZE = 10
 _DAMAGED = -2
 # Ends of streams come after all pieces.
 _LAST_ORDER = 1 << 60
+_END: PieceRow = (_LAST_ORDER + 2, 0, 0, 0, 0, 0, 0, 0, 0)
+_REQUEST_COST = 2000
 
 
 class RecoveredPart(NamedTuple):
@@ -67,8 +70,13 @@ class _FlowRecovery:
         self._is_checked = False
         self.requests: StreamFrames | None = None
         self.responses: StreamFrames | None = None
-        self.request_frames: list[FoundFrame] = []
+        self.asked = FrameList()
         self.response_pieces: list[PieceRow] = []
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the connection is known to be Kafka."""
+        return self.requests is not None and not self.has_failed
 
     @property
     def client(self) -> int:
@@ -85,9 +93,9 @@ class _FlowRecovery:
         asked, answered = self.reassembly.take_pieces(client), self.reassembly.take_pieces(1 - client)
         if not self._is_checked and (asked or answered):
             self._check_start(asked, answered)
-        if self.requests is None:
-            return
-        self.request_frames, self.response_pieces = list(find_frames(self.requests, asked)), answered
+        self.asked, self.response_pieces = FrameList(), answered
+        if self.requests is not None:
+            find_frames(self.requests, asked, self.asked)
 
     def _check_start(self, asked: list[PieceRow], answered: list[PieceRow]) -> None:
         """The first bytes of the connection must be a request from the side that opened it."""
@@ -112,14 +120,15 @@ class _FlowRecovery:
                 yield from (StreamGapRow(self.number, *gap[1:], found_by) for gap, found_by in frames.gaps)
 
 
-def find_frames(frames: StreamFrames, pieces: Iterable[PieceRow]) -> Iterator[FoundFrame]:
-    """The frames of one side that these pieces complete."""
+def find_frames(frames: StreamFrames, pieces: Iterable[PieceRow], found: FrameList) -> None:
+    """Add the frames of one side that these pieces complete."""
+    rows = found.rows
     for piece in pieces:
-        order, offset, size, at, ts, number, found_by, head, word = piece
-        if head + 4 == size and frames.is_between_frames:
-            yield FoundFrame(order, number, ts, ts, offset, head, at + 4, found_by, word)
+        if piece[7] + 4 == piece[2] and frames.is_between_frames:
+            rows.append(piece)
         else:
-            yield from frames.take_piece(piece)
+            for row, unusual in frames.take_piece(piece):
+                found.add(row, unusual)
 
 
 class RecoveryBuilder:
@@ -144,6 +153,7 @@ class RecoveryBuilder:
         self._responses = pairing.missing_responses(0)
         self._response_numbers = NO_NUMBERS
         self._request_count = self._response_count = 0
+        self._pending_size_max = 0
 
     @property
     def client_ids(self) -> list[str]:
@@ -165,22 +175,22 @@ class RecoveryBuilder:
             for name in ("number", "ts", "side", "seq", "ack", "flags", "at", "captured", "missing")
         ]
         columns += self._first_words(packets, chosen)
-        rows = list(zip(*columns, strict=True))
         firsts = find_groups(flow_numbers)
         touched = []
-        for begin, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
+        for begin, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(chosen)], strict=True):
+            rows = zip(*(column[begin:end] for column in columns), strict=True)
             flow = self._flows[int(flow_numbers[begin])]
             if flow.is_closed:
                 # Late acknowledgements change nothing after both sides have ended by a FIN.
                 is_reset = flow.reassembly.end_reason == RST_END
-                flow.has_failed |= is_reset or any(row[7] or row[8] or row[5] & (SYN | RST) for row in rows[begin:end])
+                flow.has_failed |= is_reset or any(row[7] or row[8] or row[5] & (SYN | RST) for row in rows)
                 continue
-            flow.reassembly.add_packets(rows[begin:end])
+            flow.reassembly.add_packets(rows)
             if flow.reassembly.end_reason:
                 flow.reassembly.close()
             flow.read_pieces()
             touched.append(flow)
-        return self._build_part([flow for flow in touched if not flow.has_failed])
+        return self._build_part([flow for flow in touched if flow.is_readable])
 
     def finish(self) -> RecoveredPart:
         """The capture ends: what is left of connections that are open."""
@@ -189,21 +199,20 @@ class RecoveryBuilder:
         for flow in flows:
             flow.reassembly.close()
             flow.read_pieces()
-        return self._build_part([flow for flow in flows if not flow.has_failed], is_last=True)
+        return self._build_part([flow for flow in flows if flow.is_readable], is_last=True)
 
     def recovered_flows(self) -> Iterator[tuple[int, int, int]]:
         """The number of each flow that was read to its end, and its end reason and opener as in a `FlowTable`.
 
         The streaming pipeline drops pending requests when those of all connections exceed a limit.
         """
-        pending_size = 0
+        if self._pending_size_max > LIMITS.unanswered_size // 2:
+            return
         for flow in self._flows.values():
             is_clean = not self._table.unclean_reason[flow.number]
             if flow.has_failed or flow.pairing.has_failed or not is_clean or not flow.is_closed:
                 continue
-            pending_size += flow.pairing.pending_size_max
-            if pending_size <= PENDING_SIZE_MAX // 4:
-                yield flow.number, flow.reassembly.end_reason, flow.client
+            yield flow.number, flow.reassembly.end_reason, flow.client
 
     def gaps(self) -> Iterator[StreamGapRow]:
         """The stream gaps of all flows."""
@@ -229,35 +238,38 @@ class RecoveryBuilder:
         for flow in closing:
             flow.is_ending = True
             if flow.requests is not None:
-                last = flow.requests.close(flow.reassembly.end_number)
-                flow.request_frames += [frame._replace(order=_LAST_ORDER + flow.client) for frame in last]
+                for row, unusual in flow.requests.close(_LAST_ORDER + flow.client, flow.reassembly.end_number):
+                    flow.asked.add(row, unusual)
         requests = self._read_requests(flows)
         ids = np.where(requests.expects_response > 0, requests.correlation_id, NO_ID).tolist()
-        rows: list[PairedRow] = []
-        responses: list[tuple[int, FoundFrame]] = []
-        counts: list[tuple[int, int]] = []
+        rows: list[int] = []
+        responses: list[tuple[int, FrameList]] = []
+        counts: list[int] = []
+        in_flight: list[int] = []
+        answer_count = self._response_count
         for flow in flows:
-            numbers = self._request_count + len(counts), self._response_count + len(responses)
-            paired = pair_frames(flow, ids[len(counts) : len(counts) + len(flow.request_frames)], numbers)
+            numbers = self._request_count + len(counts), answer_count
+            paired = pair_frames(flow, ids[len(counts) : len(counts) + len(flow.asked.rows)], numbers)
             rows += paired.rows
             counts += paired.counts
-            responses += [(2 * flow.number + 1 - flow.client, frame) for frame in paired.responses]
+            in_flight += paired.in_flight
+            responses.append((2 * flow.number + 1 - flow.client, paired.responses))
+            answer_count += len(paired.responses.rows)
         for flow in closing:
             rows += flow.pairing.close(flow.reassembly.end_number)
             flow.is_closed = True
             # A stream that ends inside a length field is reported with the time of the end, which is not known here.
             flow.has_failed |= any(gap.kind == "cut_length" for gap in flow.gaps)
-        number, in_flight = np.array(counts, dtype=np.int64).reshape(-1, 2).T
-        self._add_rows(requests._replace(number=number, in_flight=in_flight), self._response_columns(responses))
+        requests = requests._replace(number=np.array(counts, dtype=np.int64), in_flight=np.array(in_flight, np.int64))
+        self._add_rows(requests, self._response_columns(responses))
         return self._part(rows)
 
     def _read_requests(self, flows: list[_FlowRecovery]) -> RequestColumns:
         """The requests of these flows with their headers; those that are damaged have no body."""
-        found = [(2 * flow.number + flow.client, frame) for flow in flows for frame in flow.request_frames]
-        frames = _frame_columns([self._frame_row(side, frame) for side, frame in found])
-        is_damaged = np.array([frame.damage is not None for _, frame in found], dtype=np.bool_)
-        have = np.array([frame.have for _, frame in found], dtype=np.int64)
-        requests = self._read_headers(frames._replace(size=np.where(is_damaged, have, frames.size)))
+        found = [(2 * flow.number + flow.client, flow.asked) for flow in flows]
+        frames, have, _ = self._frame_columns(found)
+        is_damaged = have < frames.size
+        requests = self._read_headers(frames._replace(size=have))
         is_identifying = is_damaged & np.isin(requests.api_key, IDENTIFYING_API_KEYS)
         self._table.mark_unclean((frames.side >> 1)[is_identifying], "pairing")
         body = np.where(is_damaged, -1, requests.body)
@@ -277,27 +289,39 @@ class RecoveryBuilder:
         place[clean] = np.arange(len(clean))
         return concatenate_rows(requests, pairing.missing_requests(np.zeros(1, dtype=np.int64))).select(place)
 
-    def _frame_row(self, side: int, frame: FoundFrame) -> tuple[int, ...]:
-        at, count = frame.at, 0
-        if frame.ranges is not None:
-            fragments = self._fragments
-            at = -1 - fragments.first - len(fragments.at)
-            ranges = [*frame.ranges]
-            if frame.damage is not None:
-                ranges.append((DAMAGES.index(frame.damage), 0))
-            count = len(ranges)
-            fragments.at.extend(begin for begin, _ in ranges)
-            fragments.size.extend(size for _, size in ranges)
-            fragments.side.extend([side] * count)
-        return side, frame.number, frame.ts, frame.end_ts, frame.offset, frame.size, at, count, frame.found_by
+    def _frame_columns(self, found: list[tuple[int, FrameList]]) -> tuple[FrameColumns, Ints, Ints]:
+        """The frames of these sides, how many bytes of each precede its first missing byte, and its first word."""
+        counts = [len(frames.rows) for _, frames in found]
+        side = np.repeat(np.array([side for side, _ in found], dtype=np.int64), counts)
+        rows = [row for _, frames in found for row in frames.rows]
+        _, offset, size, at, ts, number, found_by, _, word = _columns(rows, 9)
+        size, at, end_ts, have, fragment_count = size - 4, at + 4, ts.copy(), size - 4, np.zeros_like(ts)
+        first = 0
+        for (own_side, frames), count in zip(found, counts, strict=True):
+            for place, unusual in frames.unusual.items():
+                row = first + place
+                end_ts[row], have[row] = unusual.end_ts, unusual.have
+                if len(unusual.ranges) != 1 or unusual.damage is not None:
+                    at[row], fragment_count[row] = self._add_fragments(own_side, unusual)
+            first += count
+        return FrameColumns(side, number, ts, end_ts, offset, size, at, fragment_count, found_by), have, word
 
-    def _response_columns(self, responses: list[tuple[int, FoundFrame]]) -> ResponseColumns:
+    def _add_fragments(self, side: int, frame: UnusualFrame) -> tuple[int, int]:
+        """Add the fragments of a body; return the place of the body, and their count."""
+        fragments, ranges = self._fragments, [*frame.ranges]
+        at = -1 - fragments.first - len(fragments.at)
+        if frame.damage is not None:
+            ranges.append((DAMAGES.index(frame.damage), 0))
+        fragments.at.extend(begin for begin, _ in ranges)
+        fragments.size.extend(size for _, size in ranges)
+        fragments.side.extend([side] * len(ranges))
+        return at, len(ranges)
+
+    def _response_columns(self, responses: list[tuple[int, FrameList]]) -> ResponseColumns:
         """The responses. Until they are paired, `order_ok` says which are damaged."""
-        frames = _frame_columns([self._frame_row(side, frame) for side, frame in responses])
-        ids = np.array([frame.word for _, frame in responses], dtype=np.int64)
-        damaged = [_DAMAGED if frame.damage is not None else -1 for _, frame in responses]
+        frames, have, word = self._frame_columns(responses)
         self._table.mark_unclean((frames.side >> 1)[frames.size < 4], "bad_length")
-        return ResponseColumns(frames, ids, np.array(damaged, dtype=np.int64))
+        return ResponseColumns(frames, word, np.where(have < frames.size, _DAMAGED, -1))
 
     def _add_rows(self, requests: RequestColumns, responses: ResponseColumns) -> None:
         counts = len(requests.number), len(responses.correlation_id)
@@ -309,7 +333,7 @@ class RecoveryBuilder:
         self._response_numbers = np.concatenate([self._response_numbers, new_responses])
         self._request_count, self._response_count = self._request_count + counts[0], self._response_count + counts[1]
 
-    def _part(self, rows: list[PairedRow]) -> RecoveredPart:
+    def _part(self, rows: list[int]) -> RecoveredPart:
         """The exchanges of these rows; requests and responses that no later row can use are dropped."""
         flow, asked, answered, order_ok, completed_by = np.array(rows, dtype=np.int64).reshape(-1, 5).T
         missing = pairing.missing_requests(np.zeros(1, dtype=np.int64))
@@ -326,20 +350,24 @@ class RecoveryBuilder:
         return RecoveredPart(exchanges, self._fragments.drain_fragments())
 
     def _drop_rows(self) -> None:
-        pending = [number for flow in self._flows.values() for number in flow.pairing.pending.values()]
-        waiting = [number for flow in self._flows.values() for number in flow.pairing.waiting_responses()]
-        rows = _rows_of(self._request_numbers, np.sort(np.array(pending, dtype=np.int64)))
+        flows = self._flows.values()
+        pending = np.array([number for flow in flows for number in flow.pairing.pending.values()], dtype=np.int64)
+        waiting = np.array([number for flow in flows for number, _ in flow.pairing.orphans.values()], dtype=np.int64)
+        rows = _rows_of(self._request_numbers, np.sort(pending))
         self._requests, self._request_numbers = self._requests.select(rows), self._request_numbers[rows]
-        rows = _rows_of(self._response_numbers, np.sort(np.array(waiting, dtype=np.int64)))
+        pending_size = int(self._requests.frame.size.sum()) + _REQUEST_COST * len(rows)
+        self._pending_size_max = max(self._pending_size_max, pending_size)
+        rows = _rows_of(self._response_numbers, np.sort(waiting))
         self._responses, self._response_numbers = self._responses.select(rows), self._response_numbers[rows]
 
 
 class _PairedFrames(NamedTuple):
-    """What pairing returns: exchanges, number and requests in flight of each request, and the responses."""
+    """What pairing returns: exchanges as of `FlowPairing`, number and `in_flight` of each request, and the responses."""
 
-    rows: list[PairedRow]
-    counts: list[tuple[int, int]]
-    responses: list[FoundFrame]
+    rows: list[int]
+    counts: list[int]
+    in_flight: list[int]
+    responses: FrameList
 
 
 def pair_frames(flow: _FlowRecovery, ids: list[int], numbers: tuple[int, int]) -> _PairedFrames:
@@ -347,46 +375,54 @@ def pair_frames(flow: _FlowRecovery, ids: list[int], numbers: tuple[int, int]) -
 
     Args: ids: correlation ids of the requests, `NO_ID` where none is expected. numbers: of the first request, response.
     """
-    rows: list[PairedRow] = []
-    counts: list[tuple[int, int]] = []
-    responses: list[FoundFrame] = []
-    pairer, frames, requests = flow.pairing, flow.responses, flow.request_frames
-    first_request, first_response = numbers
-    add_response = pairer.add_response
+    rows: list[int] = []
+    counts: list[int] = []
+    in_flight: list[int] = []
+    answers = FrameList()
+    pairer, frames, answer_rows = flow.pairing, flow.responses, answers.rows
+    request_number, response_number = numbers
+    add_response, add_request = pairer.add_response, pairer.add_request
+    requests = zip(flow.asked.rows, ids, strict=True)
+    last: tuple[PieceRow, int] = (_END, NO_ID)
+    request, correlation_id = next(requests, last)
 
     def add_requests(before: int) -> None:
         """Add the requests that were complete before a piece."""
-        while len(counts) < len(requests) and requests[len(counts)].order < before:
-            frame, correlation_id = requests[len(counts)], ids[len(counts)]
-            number = first_request + len(counts)
-            counts.append((pairer.count, pairer.in_flight))
-            pairer.add_request(number, correlation_id, (frame.ts, frame.size, frame.found_by), rows)
+        nonlocal request, correlation_id, request_number
+        while request[0] < before:
+            counts.append(pairer.count)
+            in_flight.append(pairer.in_flight)
+            add_request(request_number, correlation_id, request[4], request[6], rows)
+            request_number += 1
+            request, correlation_id = next(requests, last)
 
-    def add_frames(found: Iterable[FoundFrame]) -> None:
+    def add_frames(found: Iterable[tuple[PieceRow, UnusualFrame]]) -> None:
         """Add responses, each before the next one is searched for."""
-        for frame in found:
-            correlation_id = frame.word if frame.damage is None or frame.have >= 4 else NO_ID
-            add_response(first_response + len(responses), correlation_id, frame.end_ts, frame.found_by, rows)
-            responses.append(frame)
+        for row, unusual in found:
+            add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
+            answers.add(row, unusual)
 
     if frames is not None:
         for piece in flow.response_pieces:
-            order, offset, size, at, ts, number, found_by, head, word = piece
-            add_requests(order)
-            if head + 4 == size and frames.is_between_frames:
-                add_response(first_response + len(responses), word, ts, found_by, rows)
-                responses.append(FoundFrame(order, number, ts, ts, offset, head, at + 4, found_by, word))
+            if request[0] < piece[0]:
+                add_requests(piece[0])
+            if piece[7] + 4 == piece[2] and frames.is_between_frames:
+                add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
+                answer_rows.append(piece)
             else:
                 add_frames(frames.take_piece(piece))
         if flow.is_ending:
-            add_requests(_LAST_ORDER + 1 - flow.client)
-            add_frames(frames.close(flow.reassembly.end_number))
-    add_requests(_LAST_ORDER + 2)
-    return _PairedFrames(rows, counts, responses)
+            order = _LAST_ORDER + 1 - flow.client
+            add_requests(order)
+            add_frames(frames.close(order, flow.reassembly.end_number))
+    add_requests(_END[0])
+    return _PairedFrames(rows, counts, in_flight, answers)
 
 
-def _frame_columns(rows: list[tuple[int, ...]]) -> FrameColumns:
-    return FrameColumns(*np.array(rows, dtype=np.int64).reshape(-1, len(FrameColumns._fields)).T)
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
+    """Rows of numbers as columns."""
+    numbers = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width)
+    return numbers.reshape(-1, width).T.copy()
 
 
 def _rows_of(numbers: Ints, wanted: Ints) -> Ints:

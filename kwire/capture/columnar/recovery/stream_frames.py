@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.capture.columnar.recovery.flow_pairing import NO_ID
 from kwire.capture.columnar.recovery.flow_reassembly import CAUSES, PieceRow
 from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, PartialFrameBudget
@@ -23,25 +24,34 @@ if TYPE_CHECKING:
 _CHUNKS_MAX = 1024
 
 
-class FoundFrame(NamedTuple):
-    """A frame of a side. order, found_by: of the piece that completed it. word: its first four bytes, as a number.
+class UnusualFrame(NamedTuple):
+    """What is known in addition of a frame that is not exactly one packet.
 
-    ranges: offset in the file and size of the parts of its body, up to the first missing byte; None for one part at
-    `at`. damage: as in `Frame`; then `have` bytes precede the first missing one.
+    ranges: offset in the file and size of the parts of its body, up to the first missing byte. damage: as in `Frame`;
+    then `have` bytes precede the first missing one.
     """
 
-    order: int
-    number: int
-    ts: int
     end_ts: int
-    offset: int
-    size: int
-    at: int
-    found_by: int
-    word: int
-    ranges: list[tuple[int, int]] | None = None
-    damage: str | None = None
-    have: int = 0
+    ranges: list[tuple[int, int]]
+    damage: str | None
+    have: int
+
+
+class FrameList:
+    """Frames of one side in the order of their completion.
+
+    rows: the piece that is the frame, with its length field; for others a piece as if it were. unusual: by row.
+    """
+
+    def __init__(self) -> None:
+        """There are none."""
+        self.rows: list[PieceRow] = []
+        self.unusual: dict[int, UnusualFrame] = {}
+
+    def add(self, row: PieceRow, unusual: UnusualFrame) -> None:
+        """Add a frame that is not exactly one packet."""
+        self.unusual[len(self.rows)] = unusual
+        self.rows.append(row)
 
 
 class _Chunk(NamedTuple):
@@ -67,8 +77,8 @@ class StreamFrames:
         self.gaps: list[tuple[StreamGap, int]] = []
         self.is_between_frames = True
 
-    def take_piece(self, piece: PieceRow) -> Iterator[FoundFrame]:
-        """The frames that a piece completes. Those of a piece that is exactly one frame need no call of it."""
+    def take_piece(self, piece: PieceRow) -> Iterator[tuple[PieceRow, UnusualFrame]]:
+        """The frames that a piece completes. A piece that is exactly one frame needs no call of it."""
         order, offset, size, at, ts, number, found_by, _, _ = piece
         events: Iterator[Frame | StreamGap]
         if at < 0:
@@ -86,21 +96,23 @@ class StreamFrames:
             begin = offset - 2 * SEARCH_SIZE_MAX
             self._chunks = [chunk for chunk in self._chunks if chunk.offset + chunk.size > begin]
 
-    def close(self, found_by: int) -> Iterator[FoundFrame]:
+    def close(self, order: int, found_by: int) -> Iterator[tuple[PieceRow, UnusualFrame]]:
         """The stream ends: an incomplete frame."""
-        return self._locate(self._extractor.close(0), 0, found_by)
+        return self._locate(self._extractor.close(0), order, found_by)
 
-    def _locate(self, events: Iterator[Frame | StreamGap], order: int, found_by: int) -> Iterator[FoundFrame]:
+    def _locate(
+        self, events: Iterator[Frame | StreamGap], order: int, found_by: int
+    ) -> Iterator[tuple[PieceRow, UnusualFrame]]:
         for event in events:
             if isinstance(event, StreamGap):
                 self.gaps.append((event, found_by))
                 continue
             _, _, ts, end_ts, offset, size, data, damage, number = event
             ranges = self._body_ranges(offset + 4, len(data))
-            at = ranges[0][0] if len(ranges) == 1 else -1
-            whole = None if len(ranges) == 1 and damage is None else ranges
-            word = int.from_bytes(data[:4], "big", signed=True)
-            yield FoundFrame(order, number, ts, end_ts, offset, size, at, found_by, word, whole, damage, len(data))
+            at = ranges[0][0] - 4 if ranges else 0
+            word = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else NO_ID
+            row = (order, offset, size + 4, at, ts, number, found_by, size, word)
+            yield row, UnusualFrame(end_ts, ranges, damage, len(data))
 
     def _body_ranges(self, begin: int, size: int) -> list[tuple[int, int]]:
         """The ranges of the file that have these bytes of the stream."""
