@@ -14,8 +14,8 @@ from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.column_schema import MIDSTREAM_PART, PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
-from kwire.capture.index.flows.frame_headers import IndexedNumbers
 from kwire.capture.index.flows.flow_table import END_REASONS, UNCLEAN_REASONS
+from kwire.capture.index.flows.frame_headers import IndexedNumbers
 from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.index.flows.pairing import ExchangeColumns, concatenate_exchanges

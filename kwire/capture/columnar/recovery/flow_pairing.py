@@ -1,4 +1,4 @@
-"""Pair the requests and responses of one connection by number, as `kwire.capture.kafka.exchange_pairing` pairs objects."""
+"""Pair the requests and responses of one connection by number, by the rules of `exchange_pairing`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ class FlowPairing:
         self.pending[correlation_id] = number
         self.in_flight += 1
 
-    def add_response(
-        self, number: int, correlation_id: int, end_ts: int, found_by: int, rows: list[int]
-    ) -> None:
+    def add_response(self, number: int, correlation_id: int, end_ts: int, found_by: int, rows: list[int]) -> None:
         """Add a response. Args: end_ts: its time. found_by, rows: as for `add_request`."""
         request = self.pending.pop(correlation_id, None)
         if request is not None:

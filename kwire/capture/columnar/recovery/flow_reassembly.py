@@ -88,12 +88,19 @@ class _Buffered(NamedTuple):
 class _Stream:
     """One direction of the connection; sequence numbers are unwrapped.
 
-    next: of the next byte in order. reached: after the last captured byte, which may be buffered. buffered: in the
-    order of the stream, each a `_Buffered`; they do not overlap.
+    start: of the first byte, None until it is known; then also `base`. next: of the next byte in order. reached: after
+    the last captured byte, which may be buffered. buffered: in the order of the stream, each a `_Buffered`; they do not
+    overlap.
     """
+
+    __slots__ = (
+        *("start", "base", "saw_syn", "next", "reached", "acked", "fin", "last_ts"),
+        *("buffered", "buffered_size", "pieces"),
+    )
 
     def __init__(self) -> None:
         self.start: int | None = None
+        self.base = 0
         self.saw_syn = False
         self.next = self.reached = 0
         self.acked = 0
@@ -104,7 +111,7 @@ class _Stream:
         self.pieces: list[PieceRow] = []
 
     def set_start(self, seq: int) -> None:
-        self.start = self.next = self.reached = self.acked = seq
+        self.start = self.base = self.next = self.reached = self.acked = seq
 
     def record_ack(self, ack: int) -> None:
         if self.start is not None:
@@ -135,41 +142,45 @@ class FlowReassembly:
         self._arrival = 0
         self._end_ts = 0
         self._is_closed = False
+        self._is_established = False
 
     def add_packets(self, rows: Iterable[tuple[int, ...]]) -> None:
         """Add packets in the order of the capture, each as a `PacketRow`."""
-        first, second = streams = self._streams
-        for row in rows:
-            if self.has_failed or self._is_closed:
-                return
-            number, ts, side, seq, ack, flags, at, size, missing, head, word = row
-            self._arrival += 1
-            stream, other = streams[side], streams[1 - side]
-            if flags & _CONTROL or other.start is None or stream.start is None or self.end_reason:
-                self._add_unusual(PacketRow(*row))
+        first, second = self._streams
+        for number, ts, side, seq, ack, flags, at, size, missing, head, word in rows:
+            stream, other = (second, first) if side else (first, second)
+            arrival = self._arrival = self._arrival + 1
+            if flags & _CONTROL or not self._is_established:
+                self._add_unusual(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+                if self.has_failed or self._is_closed:
+                    return
                 continue
-            if flags & ACK and ack != other.acked & SEQ_MASK and (seq == stream.next & SEQ_MASK or stream.is_near(seq)):
-                other.acked = max(other.acked, unwrap_seq(ack, other.acked))
-            if size and not missing and at >= 0 and seq == stream.reached & SEQ_MASK:
+            reached = stream.reached
+            is_next = seq == reached & SEQ_MASK
+            if flags & ACK and (is_next or stream.is_near(seq)):
+                distance = ((ack - other.acked + _SEQ_HALF) & SEQ_MASK) - _SEQ_HALF
+                if distance > 0:
+                    other.acked += distance
+            if size and is_next and at >= 0 and not missing:
                 # It follows everything that was captured of the stream.
+                stream.reached = reached + size
                 if stream.buffered:
-                    buffered = (stream.reached, size, 0, at, ts, number, self._arrival, head, word)
-                    stream.buffered.append(buffered)
+                    stream.buffered.append((reached, size, 0, at, ts, number, arrival, head, word))
                     stream.buffered_size += size
                     self._check_limits(stream)
                 else:
-                    offset = stream.next - stream.start
-                    stream.pieces.append((self._order, offset, size, at, ts, number, number, head, word))
+                    stream.pieces.append((self._order, reached - stream.base, size, at, ts, number, number, head, word))
                     self._order += 1
-                    stream.next += size
+                    stream.next = reached + size
                     stream.last_ts = ts
-                stream.reached += size
             elif size or missing:
-                self._add_data(PacketRow(*row))
-            if first.buffered and (self._arrival - first.buffered[0][6] >= REORDER_PACKETS_MAX):
+                self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
+            if first.buffered and arrival - first.buffered[0][6] >= REORDER_PACKETS_MAX:
                 self._skip_expired_gaps(first, number)
-            if second.buffered and (self._arrival - second.buffered[0][6] >= REORDER_PACKETS_MAX):
+            if second.buffered and arrival - second.buffered[0][6] >= REORDER_PACKETS_MAX:
                 self._skip_expired_gaps(second, number)
+            if self.has_failed:
+                return
 
     def take_pieces(self, side: int) -> list[PieceRow]:
         """What the packets since the last call completed of a side."""
@@ -212,15 +223,21 @@ class FlowReassembly:
             # A stray packet belongs to no connection yet.
             self._arrival = 0
             return
-        if flags & FIN and stream.start is not None:
+        self._record_end(row, seq)
+
+    def _record_end(self, row: PacketRow, seq: int) -> None:
+        """Record a FIN or RST, after the data of its packet."""
+        stream = self._streams[row.side]
+        if row.flags & FIN and stream.start is not None:
             stream.fin = unwrap_seq(seq + row.captured + row.missing & SEQ_MASK, stream.next)
         for each in self._streams:
             if each.buffered:
                 self._skip_expired_gaps(each, row.number)
-        is_over = flags & RST or all(each.fin is not None for each in self._streams)
+        is_over = row.flags & RST or all(each.fin is not None for each in self._streams)
         if is_over and not self.end_reason:
-            self.end_reason = RST_END if flags & RST else FIN_END
+            self.end_reason = RST_END if row.flags & RST else FIN_END
             self.end_number, self._end_ts = row.number, row.ts
+        self._is_established = not self.end_reason and all(each.start is not None for each in self._streams)
 
     def _add_syn(self, stream: _Stream, row: PacketRow, first: int, *, has_data: bool) -> None:
         is_known = stream.start is not None
@@ -246,6 +263,9 @@ class FlowReassembly:
             self.has_failed = True
             return
         new = _Buffered(unwrap_seq(seq, stream.next), size, missing, at, ts, number, self._arrival, head, word)
+        if new.seq - stream.next > RESENT_DISTANCE_MAX:
+            self.has_failed = True
+            return
         if new.seq > stream.next or stream.buffered:
             self._buffer_segment(stream, new)
             self._deliver_buffered(stream, number)
@@ -308,10 +328,9 @@ class FlowReassembly:
             return
         stream.last_ts = ts
         if known < size:
-            assert stream.start is not None
             if known:
                 size, at, head = size - known, at + known, NO_HEAD
-            offset = stream.next - stream.start
+            offset = stream.next - stream.base
             stream.pieces.append((self._order, offset, size, at, ts, own_number, number, head, word))
             self._order += 1
             stream.next += size
@@ -319,8 +338,7 @@ class FlowReassembly:
             self._add_missing(stream, ts, seq + segment[1] + missing - stream.next, SNAPLEN, number)
 
     def _add_missing(self, stream: _Stream, ts: int, size: int, cause: int, number: int) -> None:
-        assert stream.start is not None
-        offset = stream.next - stream.start
+        offset = stream.next - stream.base
         stream.pieces.append((self._order, offset, size, cause, ts, 0, number, NO_HEAD, 0))
         self._order += 1
         stream.next += size

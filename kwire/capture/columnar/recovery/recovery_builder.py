@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing
-from kwire.capture.columnar.recovery.flow_reassembly import NO_HEAD, FlowReassembly, PieceRow
-from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
+from kwire.capture.columnar.recovery.flow_pairing import NO_ID
+from kwire.capture.columnar.recovery.flow_reassembly import NO_HEAD
+from kwire.capture.columnar.recovery.flow_recovery import LAST_ORDER, FlowRecovery, pair_frames
 from kwire.capture.index.arrays import NO_NUMBERS, concatenate_rows, find_groups
 from kwire.capture.index.flows import pairing
 from kwire.capture.index.flows.flow_builder import LIMITS
@@ -17,34 +17,28 @@ from kwire.capture.index.flows.flow_table import RST_END, FlowTable
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import BodyFragments, FragmentBuffer, FrameColumns
 from kwire.capture.index.flows.midstream_flow import IDENTIFYING_API_KEYS
-from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
-from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
-from kwire.capture.model import Flow
-from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.tcp.flags import RST, SYN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from kwire.capture.columnar.recovery.stream_frames import FrameList, UnusualFrame
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.column_schema import PacketColumns
     from kwire.capture.index.flows.frame_scan import ReadAt
+    from kwire.capture.index.flows.midstream_flows import StreamGapRow
 
 # The body fragments of recovered flows are numbered from here on; all other numbers are smaller.
 FRAGMENTS_START = 1 << 41
 DAMAGES = ("gap", "snaplen", "end", "frame_limit")
 """The last fragment of an incomplete body has no bytes; its place is the index of the damage."""
 
-_FIRST_SIZE = 4 * REQUEST_HEAD
 _HEADER_SIZE = 10
 # What `order_ok` is for damaged responses that have not been paired.
 _DAMAGED = -2
-# Ends of streams come after all pieces.
-_LAST_ORDER = 1 << 60
-_END: PieceRow = (_LAST_ORDER + 2, 0, 0, 0, 0, 0, 0, 0, 0)
 _REQUEST_COST = 2000
 
 
@@ -55,82 +49,6 @@ class RecoveredPart(NamedTuple):
     fragments: BodyFragments
 
 
-class _FlowRecovery:
-    """One flow and its state between spans."""
-
-    def __init__(self, number: int, read: ReadAt, budget: PartialFrameBudget) -> None:
-        self.number = number
-        self.has_failed = False
-        self.is_ending = self.is_closed = False
-        self.reassembly = FlowReassembly()
-        self.flow = Flow(((b"\x00", 0), (b"\x00", 1)), 0, "")
-        self.pairing = FlowPairing(number, self.flow.pending_requests)
-        self._read = read
-        self._budget = budget
-        self._is_checked = False
-        self.requests: StreamFrames | None = None
-        self.responses: StreamFrames | None = None
-        self.asked = FrameList()
-        self.response_pieces: list[PieceRow] = []
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether the connection is known to be Kafka."""
-        return self.requests is not None and not self.has_failed
-
-    @property
-    def client(self) -> int:
-        """The side that opened the connection, and sends the requests."""
-        assert self.reassembly.opener is not None
-        return self.reassembly.opener
-
-    def read_pieces(self) -> None:
-        """Find the frames of the requests in the latest pieces, and keep the pieces of the other side."""
-        if self.reassembly.has_failed or self.reassembly.opener is None:
-            self.has_failed |= self.reassembly.has_failed
-            return
-        client = self.client
-        asked, answered = self.reassembly.take_pieces(client), self.reassembly.take_pieces(1 - client)
-        if not self._is_checked and (asked or answered):
-            self._check_start(asked, answered)
-        self.asked, self.response_pieces = FrameList(), answered
-        if self.requests is not None:
-            find_frames(self.requests, asked, self.asked)
-
-    def _check_start(self, asked: list[PieceRow], answered: list[PieceRow]) -> None:
-        """The first bytes of the connection must be a request from the side that opened it."""
-        self._is_checked = True
-        if not asked or (answered and answered[0][0] < asked[0][0]) or asked[0][3] < 0:
-            self.has_failed = True
-            return
-        first = self._read(asked[0][3], min(asked[0][2], _FIRST_SIZE))
-        if len(first) < REQUEST_HEAD or is_tls(first) or not is_request(first, 0, FRAME_SIZE_MAX):
-            self.has_failed = True
-            return
-        self.requests, self.responses = (
-            StreamFrames(self.flow, side, self._read, self._budget, is_request=side == self.client)
-            for side in (self.client, 1 - self.client)
-        )
-
-    @property
-    def gaps(self) -> Iterator[StreamGapRow]:
-        """The stream gaps of both sides."""
-        for frames in (self.requests, self.responses):
-            if frames is not None:
-                yield from (StreamGapRow(self.number, *gap[1:], found_by) for gap, found_by in frames.gaps)
-
-
-def find_frames(frames: StreamFrames, pieces: Iterable[PieceRow], found: FrameList) -> None:
-    """Add the frames of one side that these pieces complete."""
-    rows = found.rows
-    for piece in pieces:
-        if piece[7] + 4 == piece[2] and frames.is_between_frames:
-            rows.append(piece)
-        else:
-            for row, unusual in frames.take_piece(piece):
-                found.add(row, unusual)
-
-
 class RecoveryBuilder:
     """Builds the exchanges of some flows of an index."""
 
@@ -139,7 +57,7 @@ class RecoveryBuilder:
         self._read_file = read
         self._base, self._data = 0, b""
         budget = PartialFrameBudget()
-        self._flows = {number: _FlowRecovery(number, self._read, budget) for number in numbers.tolist()}
+        self._flows = {number: FlowRecovery(number, self._read, budget) for number in numbers.tolist()}
         self._table = FlowTable()
         self._table.grow_to(len(openers))
         self._table.opener[: len(openers)] = openers
@@ -233,12 +151,12 @@ class RecoveryBuilder:
             return self._data[begin : begin + size]
         return self._read_file(at, size)
 
-    def _build_part(self, flows: list[_FlowRecovery], *, is_last: bool = False) -> RecoveredPart:
+    def _build_part(self, flows: list[FlowRecovery], *, is_last: bool = False) -> RecoveredPart:
         closing = [flow for flow in flows if is_last or flow.reassembly.end_reason]
         for flow in closing:
             flow.is_ending = True
             if flow.requests is not None:
-                for row, unusual in flow.requests.close(_LAST_ORDER + flow.client, flow.reassembly.end_number):
+                for row, unusual in flow.requests.close(LAST_ORDER + flow.client, flow.reassembly.end_number):
                     flow.asked.add(row, unusual)
         requests = self._read_requests(flows)
         ids = np.where(requests.expects_response > 0, requests.correlation_id, NO_ID).tolist()
@@ -264,7 +182,7 @@ class RecoveryBuilder:
         self._add_rows(requests, self._response_columns(responses))
         return self._part(rows)
 
-    def _read_requests(self, flows: list[_FlowRecovery]) -> RequestColumns:
+    def _read_requests(self, flows: list[FlowRecovery]) -> RequestColumns:
         """The requests of these flows with their headers; those that are damaged have no body."""
         found = [(2 * flow.number + flow.client, flow.asked) for flow in flows]
         frames, have, _ = self._frame_columns(found)
@@ -359,64 +277,6 @@ class RecoveryBuilder:
         self._pending_size_max = max(self._pending_size_max, pending_size)
         rows = _rows_of(self._response_numbers, np.sort(waiting))
         self._responses, self._response_numbers = self._responses.select(rows), self._response_numbers[rows]
-
-
-class _PairedFrames(NamedTuple):
-    """What pairing returns: exchanges as of `FlowPairing`, number and `in_flight` of each request, and the responses."""
-
-    rows: list[int]
-    counts: list[int]
-    in_flight: list[int]
-    responses: FrameList
-
-
-def pair_frames(flow: _FlowRecovery, ids: list[int], numbers: tuple[int, int]) -> _PairedFrames:
-    """Find the responses of a flow, and pair them with the requests, in the order in which both were complete.
-
-    Args: ids: correlation ids of the requests, `NO_ID` where none is expected. numbers: of the first request, response.
-    """
-    rows: list[int] = []
-    counts: list[int] = []
-    in_flight: list[int] = []
-    answers = FrameList()
-    pairer, frames, answer_rows = flow.pairing, flow.responses, answers.rows
-    request_number, response_number = numbers
-    add_response, add_request = pairer.add_response, pairer.add_request
-    requests = zip(flow.asked.rows, ids, strict=True)
-    last: tuple[PieceRow, int] = (_END, NO_ID)
-    request, correlation_id = next(requests, last)
-
-    def add_requests(before: int) -> None:
-        """Add the requests that were complete before a piece."""
-        nonlocal request, correlation_id, request_number
-        while request[0] < before:
-            counts.append(pairer.count)
-            in_flight.append(pairer.in_flight)
-            add_request(request_number, correlation_id, request[4], request[6], rows)
-            request_number += 1
-            request, correlation_id = next(requests, last)
-
-    def add_frames(found: Iterable[tuple[PieceRow, UnusualFrame]]) -> None:
-        """Add responses, each before the next one is searched for."""
-        for row, unusual in found:
-            add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
-            answers.add(row, unusual)
-
-    if frames is not None:
-        for piece in flow.response_pieces:
-            if request[0] < piece[0]:
-                add_requests(piece[0])
-            if piece[7] + 4 == piece[2] and frames.is_between_frames:
-                add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
-                answer_rows.append(piece)
-            else:
-                add_frames(frames.take_piece(piece))
-        if flow.is_ending:
-            order = _LAST_ORDER + 1 - flow.client
-            add_requests(order)
-            add_frames(frames.close(order, flow.reassembly.end_number))
-    add_requests(_END[0])
-    return _PairedFrames(rows, counts, in_flight, answers)
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:

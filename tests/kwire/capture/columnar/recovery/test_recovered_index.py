@@ -12,7 +12,13 @@ from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.index import build_index
 from kwire.capture.index.scan import scanner
 from kwire.capture.options import Options
-from tests.support.captures.capture_files import CAPTURES, CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
+from tests.support.captures.capture_files import (
+    CAPTURES,
+    CapturedConnection,
+    CapturedPacket,
+    build_pcap,
+    read_ip_packets,
+)
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
     copy_connections,
