@@ -49,8 +49,19 @@ def exchanges_by_version(exchanges: ExchangeColumns) -> Iterator[tuple[int, int,
 class BodyColumns:
     """The body columns of exchanges. `is_good`: the exchanges for which they are valid."""
 
-    def __init__(self, span: SpanData, exchanges: ExchangeColumns, columns: frozenset[str]) -> None:
-        """Decode what the columns need. Args: exchanges: those with usual request headers."""
+    def __init__(
+        self,
+        span: SpanData,
+        exchanges: ExchangeColumns,
+        columns: frozenset[str],
+        asked: Bools | None = None,
+        answered: Bools | None = None,
+    ) -> None:
+        """Decode what the columns need.
+
+        Args: exchanges: those with usual request headers. asked, answered: which requests and responses are decoded,
+        where some are damaged; None for all.
+        """
         count = len(exchanges)
         self._exchanges = exchanges
         self._span = span
@@ -61,14 +72,15 @@ class BodyColumns:
         self._topics = np.zeros((2, count), dtype=np.int64)
         text_columns = ("group_id", "member_id")
         self._texts = {name: (np.zeros(count, dtype=np.int64), np.full(count, -1)) for name in text_columns}
-        self._has_response = exchanges.response.frame.size >= 0
-        if "status" in columns or "issues" in columns:
+        self._has_response = exchanges.response.frame.size >= 0 if answered is None else answered
+        is_asked = np.ones(count, dtype=np.bool_) if asked is None else asked
+        if answered is None and ("status" in columns or "issues" in columns):
             # A missing response is an issue with a text, which columns do not have.
             self.is_good &= self._has_response | (exchanges.request.expects_response == 0)
         for api_key, version, is_chosen in exchanges_by_version(exchanges):
             chosen = np.nonzero(is_chosen & self.is_good)[0]
             if not columns.isdisjoint(_REQUEST_COLUMNS):
-                self._read_requests(chosen, api_key, version)
+                self._read_requests(chosen[is_asked[chosen]], api_key, version)
             if not columns.isdisjoint(_RESPONSE_COLUMNS):
                 chosen = chosen[self.is_good[chosen] & self._has_response[chosen]]
                 self._read_responses(chosen, api_key, version)

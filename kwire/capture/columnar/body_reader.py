@@ -32,9 +32,11 @@ class BodyReader:
             return self._window[begin : begin + size]
         return read_body(self._read, self._fragments, at, fragment_count, size)
 
-    def read_damage(self, at: int, fragment_count: int) -> str:
-        """Why a frame is incomplete. Args: as of `read_frame`, which returned fewer bytes than the frame has."""
-        return DAMAGES[self._fragments[0][-1 - at + fragment_count - 1]]
+    def find_damage(self, at: int, fragment_count: int, size: int) -> tuple[str, int] | None:
+        """Why a frame in fragments is incomplete, and how many bytes of it there are; None if it is complete."""
+        first, (places, sizes) = -1 - at, self._fragments
+        have = sum(sizes[number] for number in range(first, first + fragment_count))
+        return None if have == size else (DAMAGES[places[first + fragment_count - 1]], have)
 
     def read_span(self, at: int, size: int) -> bytes:
         """A part of the file."""

@@ -71,8 +71,8 @@ class ExchangeBuilder:
     def _read_frame(self, flow: Flow, row: tuple[int, ...], *, is_request: bool) -> Frame:
         _, packet, ts, end_ts, offset, size, at, fragment_count, _ = row
         data = self._bodies.read_frame(at, fragment_count, size)
-        damage = self._bodies.read_damage(at, fragment_count) if len(data) < size else None
-        return Frame(flow, is_request, ts, end_ts, offset, size, data, damage, packet)
+        damage = self._bodies.find_damage(at, fragment_count, size) if len(data) < size else None
+        return Frame(flow, is_request, ts, end_ts, offset, size, data, damage[0] if damage else None, packet)
 
     def build_flow(self, number: int) -> Flow:
         """A flow by its number."""

@@ -22,8 +22,10 @@ from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
+from kwire.capture.columnar.damaged_rows import DamagedRows
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
+from kwire.capture.columnar.numbered_segments import NumberedSegments
 from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.columnar.span_data import NO_DATA, SpanData, SpanReader
 from kwire.capture.columnar.streamed_batches import StreamedBatches
@@ -164,7 +166,7 @@ class ColumnarReader:
         The gaps of clean flows, where the capture began inside a frame, are included.
         """
         options = replace(self._options, sessions=False)
-        numbered = _NumberedSegments(self._numbered_segments(issues=issues))
+        numbered = NumberedSegments(self._numbered_segments(issues=issues))
         outcomes = outcomes_from_segments(numbered, options, self._index.key_log(options.tls_keylog), level, decoder)
         return merge(numbered.with_numbers(outcomes), self._numbered_gaps(), key=itemgetter(0))
 
@@ -214,7 +216,11 @@ class ColumnarReader:
             if sessions is not None:
                 session_values = sessions.build_values(exchanges, decoded.is_good, decoded.span)
             batch, unusual = self._row_batch(exchanges, decoded, columns, session_values)
-            batches, other_rows = [batch], self._build_rows(exchanges, unusual, session_values)
+            batches = [batch]
+            if session_values is None and self._can_build_damaged(columns):
+                damaged, unusual = self._build_damaged(part, exchanges, unusual, columns)
+                batches += damaged
+            other_rows = self._build_rows(exchanges, unusual, session_values)
             for outcomes, until in streamed.outcomes_until(int(exchanges.request.frame.ts.max())):
                 built, rows = streamed_batches.build(outcomes)
                 other_rows += self._with_file_names(iter(rows))
@@ -279,6 +285,27 @@ class ColumnarReader:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
         unusual = np.nonzero(part.is_wanted & ~part.is_good)[0]
         return RowBatch(batch, chosen.request.frame.ts, chosen.request.frame.offset), unusual
+
+    def _can_build_damaged(self, columns: Sequence[str]) -> bool:
+        """Whether the columns of incomplete exchanges can be built, and all of them match the options."""
+        options = self._options
+        has_json = options.bodies and not json_columns.COLUMNS.isdisjoint(columns)
+        return not (has_json or options.apis or options.exchange_filter or options.decoded_messages is not None)
+
+    def _build_damaged(
+        self, part: int, exchanges: ExchangeColumns, unusual: Ints, columns: Sequence[str]
+    ) -> tuple[list[RowBatch], Ints]:
+        """The rows of incomplete exchanges that can be built column by column, and the numbers of the others."""
+        damaged = exchanges.select(unusual)
+        if not (damaged.request.body < -1).any():
+            return [], unusual
+        rows = DamagedRows(self.bodies, self._read_span_data(part, damaged), damaged, columns)
+        return [rows.build_batch(columns, self._build_header_column)], np.delete(unusual, rows.chosen)
+
+    def _build_header_column(self, name: str, exchanges: ExchangeColumns) -> pa.Array:
+        if name in self._empty_columns:
+            return pa.nulls(len(exchanges), arrow_schema("messages").field(name).type)
+        return self._header_columns.build_column(name, exchanges)
 
     def _read_span_data(self, part: int, exchanges: ExchangeColumns) -> SpanData:
         """The data of the span that contains most of the exchanges of a part; what is far from all may be missing."""
@@ -358,22 +385,3 @@ class ColumnarReader:
                 is_columnar[number] = is_broker.index(False) == int(index.openers[number])
                 is_streamed[number] = not is_columnar[number]
         return is_columnar, is_streamed
-
-
-class _NumberedSegments:
-    """Segments for the streaming pipeline; remembers the packet number of the latest one."""
-
-    def __init__(self, numbered_segments: Iterator[tuple[int, Segment | CaptureIssue]]) -> None:
-        self._numbered_segments = numbered_segments
-        self._number = 0
-
-    def __iter__(self) -> Iterator[Segment | CaptureIssue]:
-        for number, segment in self._numbered_segments:
-            self._number = number
-            yield segment
-        self._number = _LAST
-
-    def with_numbers(self, outcomes: Iterator[Outcome]) -> Iterator[tuple[int, Outcome]]:
-        """Each outcome with the number of the packet at which it was found."""
-        for outcome in outcomes:
-            yield self._number, outcome

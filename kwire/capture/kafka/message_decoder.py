@@ -212,9 +212,15 @@ def _message_names(api_name: str) -> tuple[str, str]:
 def _add_damage_issue(message: Message) -> None:
     damage = message.frame.damage
     if damage is not None:
-        kind, detail = _DAMAGE[damage]
         have = len(message.frame.data)
-        message.add_issue(kind, f"{detail}: {have} of {message.frame.size} bytes precede it", at=have)
+        kind, detail = damage_detail(damage, have, message.frame.size)
+        message.add_issue(kind, detail, at=have)
+
+
+def damage_detail(damage: str, have: int, size: int) -> tuple[str, str]:
+    """Kind and detail of the issue of an incomplete frame. Args: have: the bytes before the first missing one."""
+    kind, detail = _DAMAGE[damage]
+    return kind, f"{detail}: {have} of {size} bytes precede it"
 
 
 def _is_fallback(data: bytes, offset: int) -> bool:

@@ -190,7 +190,7 @@ class RecoveryBuilder:
         requests = self._read_headers(frames._replace(size=have))
         is_identifying = is_damaged & np.isin(requests.api_key, IDENTIFYING_API_KEYS)
         self._table.mark_unclean((frames.side >> 1)[is_identifying], "pairing")
-        body = np.where(is_damaged, -1, requests.body)
+        body = np.where(is_damaged, _mark_damaged(requests.body), requests.body)
         # Whether a damaged Produce request has acks is not known.
         expects_response = np.where(is_damaged, 1, requests.expects_response)
         return requests._replace(frame=frames, body=body, expects_response=expects_response)
@@ -260,7 +260,7 @@ class RecoveryBuilder:
         responses = concatenate_rows(self._responses, pairing.missing_responses(1))
         responses = responses.select(_rows_of(self._response_numbers, answered))
         # The decoder of columns needs two whole frames.
-        body = np.where(responses.order_ok == _DAMAGED, -1, requests.body)
+        body = np.where(responses.order_ok == _DAMAGED, _mark_damaged(requests.body), requests.body)
         requests = requests._replace(frame=requests.frame._replace(side=side), body=body)
         exchanges = ExchangeColumns(requests, responses._replace(order_ok=order_ok), completed_by)
         exchanges = exchanges.select(np.argsort(completed_by, kind="stable"))
@@ -288,3 +288,13 @@ def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
 def _rows_of(numbers: Ints, wanted: Ints) -> Ints:
     """The row of each wanted number; -1 for -1."""
     return np.where(wanted < 0, -1, np.searchsorted(numbers, wanted))
+
+
+def _mark_damaged(body: Ints) -> Ints:
+    """The places of bodies, marked as those that columns of whole exchanges do not read."""
+    return np.where(body >= 0, -2 - body, body)
+
+
+def body_offsets(body: Ints) -> Ints:
+    """Where messages begin in their frames, also those of damaged exchanges; -1 where it is not known."""
+    return np.where(body < -1, -2 - body, body)
