@@ -1,0 +1,40 @@
+"""Rows of exchanges with an incomplete side have the issue of that side and the values of the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.capture.columnar import damaged_rows
+from kwire.capture.rows.columns import level_columns
+from tests.support.captures.capture_files import CAPTURES
+from tests.support.captures.index_captures import assert_rows_of_pipeline, copy_connections, lose_packets
+
+NAMES = [column.name for column in level_columns("messages") if not column.name.startswith(("body_", "session_"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("snaplen", [150, 250])
+@pytest.mark.parametrize("columns", [NAMES, ["status", "issues"], ["error_code", "n_topics"], ["req_ts", "client_id"]])
+def test_incomplete_exchanges_are_built_by_columns_as_one_by_one(
+    columns: list[str], snaplen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+    build_batch = damaged_rows.DamagedRows.build_batch
+
+    def count_rows(self: damaged_rows.DamagedRows, *args: object) -> object:
+        built.append(len(self.chosen))
+        return build_batch(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(damaged_rows.DamagedRows, "build_batch", count_rows)
+    capture = lose_packets(copy_connections(CAPTURES / "small_share.pcap", 13), 0.0, snaplen=snaplen)
+
+    assert_rows_of_pipeline(capture, names=columns)
+    assert sum(built) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("snaplen", [60, 75, 100])
+def test_flows_whose_requests_are_cut_inside_their_headers_are_left_to_the_pipeline(snaplen: int) -> None:
+    capture = lose_packets(copy_connections(CAPTURES / "small_share.pcap", 13), 0.0, snaplen=snaplen)
+
+    assert_rows_of_pipeline(capture, names=NAMES)
