@@ -22,10 +22,10 @@ from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
-from kwire.capture.columnar.damaged_rows import DamagedRows
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.numbered_segments import NumberedSegments
+from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
 from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.columnar.span_data import NO_DATA, SpanData, SpanReader
 from kwire.capture.columnar.streamed_batches import StreamedBatches
