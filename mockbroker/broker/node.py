@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
     from mockbroker.state.metadata.telemetry import ClientTelemetry
     from mockbroker.state.metadata.topics import Topic
+    from mockbroker.state.quotas.broker_quotas import BrokerQuotas
+    from mockbroker.state.quotas.connection_rates import ConnectionRates
     from mockbroker.state.share.dead_letter import DeadLetter
     from mockbroker.state.share.pending_write import PendingWrite
     from mockbroker.state.share.share_partition import SharePartition
@@ -37,7 +39,13 @@ if TYPE_CHECKING:
 
 #: The state components whose creation can be asked for: cached properties of `Node`.
 ComponentName = Literal[
-    "share_partitions", "group_log", "share_state_log", "share_control_log", "share_sessions", "telemetry"
+    "share_partitions",
+    "group_log",
+    "share_state_log",
+    "share_control_log",
+    "share_sessions",
+    "telemetry",
+    "connection_rates",
 ]
 
 
@@ -141,6 +149,28 @@ class Node:
         from mockbroker.state.storage.fetch_session import FetchSessions
 
         return FetchSessions(self._cluster.config.integer("max.incremental.fetch.session.cache.slots"))
+
+    @cached_property
+    def quotas(self) -> BrokerQuotas:
+        """What the clients of this node have used of their quotas."""
+        from mockbroker.broker.quota_settings import client_windows
+        from mockbroker.state.quotas.broker_quotas import BrokerQuotas
+
+        return BrokerQuotas(self._cluster.broker_storage.quotas, client_windows(self._cluster.config))
+
+    @cached_property
+    def connection_rates(self) -> ConnectionRates:
+        """The new connections of this node, which quotas limit."""
+        from mockbroker.broker import quota_settings
+        from mockbroker.state.quotas.connection_rates import ConnectionRates
+
+        config, configs = self._cluster.config, self._cluster.configs
+        return ConnectionRates(
+            self._cluster.broker_storage.address_limits,
+            quota_settings.client_windows(config),
+            find_rate=lambda listener: quota_settings.find_connection_rate(configs, self.node_id, listener),
+            is_protected=lambda name: quota_settings.is_protected_listener(config, name, self.listener_names()),
+        )
 
     @cached_property
     def log_dirs(self) -> LogDirs:

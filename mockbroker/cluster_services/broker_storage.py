@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mockbroker.cluster_services.share_snapshots import ShareSnapshots
     from mockbroker.state.metadata.client_quotas import ClientQuotas
+    from mockbroker.state.quotas.connection_rates import AddressLimits
     from mockbroker.state.share.share_history import ShareHistory
     from mockbroker.state.storage.log_dirs import LogDirs
     from mockbroker.state.transaction.producer_ids import ProducerIdBlocks, ProducerIds
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 class BrokerStorage:
     """Producer ids, log directories and share snapshots by broker, and what the controller stores for the cluster.
 
-    level_changes: how often feature levels have been changed since the start.
+    level_changes: how often feature levels have been changed since the start. quota_listeners: called after each change
+    of client quotas.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class BrokerStorage:
         self._directory_ids: dict[int, bytes] = {}
         self._share_snapshots: dict[int, ShareSnapshots] = {}
         self.level_changes = 0
+        self.quota_listeners: list[Callable[[], None]] = []
 
     @cached_property
     def share_history(self) -> ShareHistory:
@@ -90,4 +93,15 @@ class BrokerStorage:
         """The client quotas of the cluster."""
         from mockbroker.state.metadata.client_quotas import ClientQuotas
 
-        return ClientQuotas()
+        return ClientQuotas(self._on_quota_change)
+
+    def _on_quota_change(self) -> None:
+        for listener in self.quota_listeners:
+            listener()
+
+    @cached_property
+    def address_limits(self) -> AddressLimits:
+        """The quotas of addresses."""
+        from mockbroker.state.quotas.connection_rates import AddressLimits
+
+        return AddressLimits(self.quotas)

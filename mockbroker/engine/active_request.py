@@ -15,6 +15,7 @@ from mockbroker.journal import Exchange
 if TYPE_CHECKING:
     from mockbroker.engine.dispatch import IncomingRequest
     from mockbroker.engine.output import Close, HalfClose
+    from mockbroker.engine.request_throttle import RequestThrottle
     from mockbroker.engine.routes import Route
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
     from mockbroker.kafka_error import KafkaError
@@ -35,12 +36,16 @@ class Connection(msgspec.Struct):
 
 
 class ActiveRequest(msgspec.Struct):
-    """A decoded request until its response is sent. faults: those that matched it, or None."""
+    """A decoded request until its response is sent.
+
+    faults: those that matched it, or None. throttle: what it uses of quotas, None where there are none.
+    """
 
     connection: Connection
     incoming: IncomingRequest
     exchange: Exchange
     faults: MatchedFaults | None = None
+    throttle: RequestThrottle | None = None
 
 
 class MatchedFaults(Protocol):

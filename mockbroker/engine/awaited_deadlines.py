@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mockbroker.state.timers import INITIAL_DELAY, LIVENESS
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.engine.active_request import Connection
+    from mockbroker.engine.request_runner import RequestRunner
     from mockbroker.state.timers import Timers
 
 
-def next_awaited_ms(cluster: ClusterState, *, answer_ms: int | None, is_busy: bool) -> int | None:
+def next_awaited_ms(
+    cluster: ClusterState, requests: RequestRunner, connections: Mapping[int, Connection], *, is_busy: bool
+) -> int | None:
     """The next deadline that clients wait for, or None.
 
-    answer_ms: that of parked requests. is_busy: a request is in progress, whose answer may be delayed. The end of a
-    first rebalance that waits for more members is awaited too.
+    They are those of parked requests, the end of the throttle time of clients that have sent another request, and the
+    end of a first rebalance that waits for more members. is_busy: a paused node has clients; otherwise while a request
+    is in progress its answer may be delayed, so that what is scheduled between nodes is awaited as well.
     """
-    deadlines = [answer_ms, *(timers.next_of_kind(INITIAL_DELAY) for timers in _group_timers(cluster))]
+    muted = requests.muted
+    deadlines = [requests.purgatory.next_answer_ms(), muted.next_awaited_ms()]
+    deadlines += (timers.next_of_kind(INITIAL_DELAY) for timers in _group_timers(cluster))
+    is_busy = is_busy or any(entry.is_busy and number not in muted for number, entry in connections.items())
     if is_busy:
         deadlines.append(cluster.inter_broker.next_deadline_ms())
     return min((due for due in deadlines if due is not None), default=None)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import WakeKey
+    from mockbroker.engine.request_throttle import RequestThrottle
     from mockbroker.kafka_error import KafkaError
 
 
@@ -49,7 +50,7 @@ class Context(msgspec.Struct):
 
     now_ms: milliseconds of the cluster's clock. api_version: the version of the request, and so of its response.
     client_host: as Kafka writes it in group descriptions, "/127.0.0.1". partition_errors: errors that a fault gives to
-    partitions (id of the topic, index) in this request.
+    partitions (id of the topic, index) in this request. throttle: counts what it uses of quotas, None without any.
     """
 
     now_ms: int
@@ -59,6 +60,7 @@ class Context(msgspec.Struct):
     node: Node
     cluster: ClusterState
     partition_errors: Mapping[tuple[bytes, int], KafkaError] | None = None
+    throttle: RequestThrottle | None = None
 
     def check_partition(self, topic_id: bytes, partition_index: int) -> None:
         """Raises: KafkaError where a fault gives an error to this partition."""

@@ -85,6 +85,7 @@ class Core:
             if self.state.controller_endpoint is not None and self.state.controller_endpoint.listener == listener:
                 connection.routes = self._controller_routes()
             self._connections[info.id] = connection
+            self.requests.admit(connection, self._connections)
         else:
             self.requests.output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         if self.faults is not None and (end := self.faults.match_connection(info)) is not None:
@@ -133,6 +134,7 @@ class Core:
         connection = self._connections.pop(connection_id, None)
         if connection is None:
             return
+        self.requests.muted.forget(connection_id)
         if connection.parked is not None:
             self._purgatory.remove(connection.parked)
         connection.waiting.clear()
@@ -295,8 +297,7 @@ class Core:
 
     def next_awaited_ms(self) -> int | None:
         """The next deadline that clients wait for, or None: see `Clock.start_auto`."""
-        is_busy = self.paused.has_connections or any(connection.is_busy for connection in self._connections.values())
-        return next_awaited_ms(self.state, answer_ms=self._purgatory.next_answer_ms(), is_busy=is_busy)
+        return next_awaited_ms(self.state, self.requests, self._connections, is_busy=self.paused.has_connections)
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it."""

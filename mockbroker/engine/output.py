@@ -51,6 +51,12 @@ class HalfClose(msgspec.Struct, frozen=True):
     connection_id: int
 
 
+class Unmute(msgspec.Struct, frozen=True):
+    """A connection whose requests are handled again after a throttle time: it may be read again."""
+
+    connection_id: int
+
+
 class Note(msgspec.Struct, frozen=True):
     """A comment for the capture of this connection, where a fault left no response that could carry it."""
 
@@ -58,4 +64,4 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
-Output = Send | SendBytes | Close | HalfClose | Note
+Output = Send | SendBytes | Close | HalfClose | Unmute | Note

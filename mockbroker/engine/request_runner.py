@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import msgspec
 from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.context import Context
 from mockbroker.engine.dispatch import build_error_response, encode_response
+from mockbroker.engine.muted_channels import MutedChannels
 from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
 from mockbroker.engine.output import Close, Output, Send
 from mockbroker.engine.purgatory import DelayedRequest, Purgatory
@@ -21,6 +22,8 @@ from mockbroker.log.closed_connections import log_close
 if TYPE_CHECKING:
     from kwire.primitives import Part
     from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.engine.connection_admission import ConnectionAdmission
+    from mockbroker.engine.request_quotas import RequestQuotas
     from mockbroker.journal import Journal
 
 
@@ -28,20 +31,52 @@ class RequestRunner:
     """The requests in progress of a cluster, and what is sent for them.
 
     output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
-    that wait. clock: milliseconds of the cluster's clock.
+    that wait. muted: the connections that are throttled. quotas: counts requests while clients have quotas. time_ns:
+    the clock by which handlers are measured for them; without one they take no time. clock: milliseconds of the
+    cluster's clock.
     """
 
     def __init__(self, state: ClusterState, journal: Journal, *, clock: Callable[[], int]) -> None:
         self.output: list[Output] = []
         self.ready: deque[Connection] = deque()
         self.purgatory: Purgatory[ActiveRequest] = Purgatory()
+        self.muted = MutedChannels(state.inter_broker, emit=self._emit, finish=self.finish)
+        self.quotas: RequestQuotas | None = None
+        self.time_ns: Callable[[], int] = lambda: 0
+        self._request_quotas: RequestQuotas | None = None
+        self._admission: ConnectionAdmission | None = None
+        state.broker_storage.quota_listeners.append(self._update_quotas)
         self._state = state
         self._running = state.inter_broker.nodes
         self._journal = journal
         self._clock = clock
 
+    def admit(self, connection: Connection, connections: Mapping[int, Connection]) -> None:
+        """Accept a new connection, at once or later. connections: the open ones of the cluster, by number."""
+        if self._admission is None:
+            from mockbroker.engine.connection_admission import ConnectionAdmission
+
+            self._admission = ConnectionAdmission(self._state, connections, emit=self._emit, finish=self.finish)
+        self._admission.admit(connection, now_ms=self._clock())
+
+    def _update_quotas(self) -> None:
+        """Count requests from now on, or no more; what has been counted stays."""
+        if self._request_quotas is None:
+            from mockbroker.engine.request_quotas import RequestQuotas
+
+            self._request_quotas = RequestQuotas(self._state, self._read_time_ns)
+        self.quotas = self._request_quotas if self._state.broker_storage.quotas.limits_clients else None
+
+    def _read_time_ns(self) -> int:
+        return self.time_ns()
+
+    def _emit(self, item: Output) -> None:
+        self.output.append(item)
+
     def run(self, request: ActiveRequest) -> None:
         """Handle a request; a fault may have delayed it."""
+        if self.quotas is not None:
+            request.throttle = self.quotas.start_request(request)
         incoming, authenticator = request.incoming, request.connection.authenticator
         if authenticator is not None:
             self._step(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
@@ -65,12 +100,16 @@ class RequestRunner:
         ctx = Context(self._clock(), incoming.handler_version, incoming.client_id, info, node, self._state)
         if request.faults is not None:
             ctx.partition_errors = request.faults.partition_errors
+        if request.throttle is not None:
+            ctx.throttle = request.throttle
         channel = self._state.inter_broker
         channel.acting_node = info.node_id
         try:
             outcome = step(ctx)
         except KafkaError as error:
             outcome = Reply(build_error_response(incoming, error))
+            if request.throttle is not None:
+                request.throttle.refuse(error.code)
         finally:
             channel.acting_node = None
         self._apply_outcome(request, outcome, resumed)
@@ -78,20 +117,30 @@ class RequestRunner:
     def _apply_outcome(
         self, request: ActiveRequest, outcome: Outcome, resumed: DelayedRequest[ActiveRequest] | None
     ) -> None:
+        throttle = request.throttle
         if type(outcome) is Reply:  # Nearly always; a pattern costs more.
-            self._answer(request, outcome.response)
+            response = outcome.response
+            if throttle is not None:
+                response = throttle.record_answer(response, now_ms=self._clock())
+            self._answer(request, response)
             return
         connection = request.connection
         match outcome:
             case Park():
+                if throttle is not None:
+                    throttle.stop_time()
                 parks_at_deadline = resumed is not None and outcome.deadline_ms <= self._clock()
                 assert not parks_at_deadline, f"{request.incoming.route.name} parks again at its deadline"
                 number = resumed.number if resumed is not None else None
                 connection.parked = self.purgatory.add(request, outcome, number=number)
             case NoReply():
                 self._journal.leave_unanswered(request.exchange)
-                self.finish(connection)
+                if throttle is not None:
+                    throttle.record_produced(now_ms=self._clock())
+                self.finish_request(request)
             case CloseConnection(reason):
+                if throttle is not None:
+                    throttle.record_produced(now_ms=self._clock())
                 self.end_with_close(request, reason)
             case ReplyAndClose(response, reason):
                 request.exchange.closed = reason
@@ -120,7 +169,10 @@ class RequestRunner:
         self.record_answer(request, parts)
         connection = request.connection
         self.output.append(Send(connection.info.id, parts, request.exchange))
-        self.finish(connection)
+        if request.throttle is None:
+            self.finish(connection)
+        else:
+            self.finish_request(request)
 
     def record_answer(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
         """Record in the journal that a response is sent now."""
@@ -130,6 +182,17 @@ class RequestRunner:
             exchange.response_parts = parts
         exchange.answered_ms = self._clock()
         self._journal.complete(exchange)
+
+    def finish_request(self, request: ActiveRequest, *, at_least_ms: int = 0) -> None:
+        """Continue with the next request of the connection, after the throttle time of this one.
+
+        at_least_ms: of a fault.
+        """
+        throttle_ms = at_least_ms if request.throttle is None else max(request.throttle.throttle_ms, at_least_ms)
+        if throttle_ms:
+            self.muted.mute(request.connection, throttle_ms, now_ms=self._clock())
+        else:
+            self.finish(request.connection)
 
     def finish(self, connection: Connection) -> None:
         """Continue with the next request of a connection."""

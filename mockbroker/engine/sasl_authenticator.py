@@ -77,6 +77,11 @@ class SaslAuthenticator:
         self._reauth_began_ms: int | None = None
         self._previous_identity: tuple[str, str] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is authenticated."""
+        return self._step is Step.OPEN
+
     def accepts_frame_size(self, size: int) -> bool:
         """Whether a frame may have this size: at most `sasl.server.max.receive.size` before authentication."""
         return self._step is Step.OPEN or size <= self._settings.token_bytes_max

@@ -39,7 +39,7 @@ class AnswerSender:
         if any(then.answer == "late" for then in actions):
             self._remove_closed()
             self._late.setdefault(number, []).append(Send(number, (body,), request.exchange))
-            core.requests.finish(request.connection)
+            core.requests.finish_request(request)
             return
         kept = min((then.truncate for then in actions if then.truncate is not None), default=None)
         if kept is not None:
@@ -78,15 +78,7 @@ class AnswerSender:
         for late in self._late.pop(connection.info.id, ()):
             core.requests.output.append(late)
         throttle_ms = max((then.throttle_ms or 0 for then in actions), default=0)
-        if not throttle_ms:
-            core.requests.finish(connection)
-            return
-
-        def finish(_now_ms: int) -> None:
-            if core.is_connected(connection.info.id):
-                core.requests.finish(connection)
-
-        core.state.inter_broker.schedule(throttle_ms, finish, now_ms=core.now_ms)
+        core.requests.finish_request(request, at_least_ms=throttle_ms)
 
     def _remove_closed(self) -> None:
         for number in [number for number in self._late if not self._core.is_connected(number)]:

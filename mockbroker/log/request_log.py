@@ -53,6 +53,10 @@ def log_request(exchange: Exchange) -> None:
     if codes:
         answer += ", %(error)s"
         fields["error"] = ", ".join(map(name_of, codes))
+    throttle_ms = getattr(exchange.response, "throttle_time_ms", 0)
+    if throttle_ms:
+        answer += ", throttled for %(throttle_ms)d ms"
+        fields["throttle_ms"] = throttle_ms
     if exchange.closed is not None:
         answer += ", closed: %(reason)s"
         fields["reason"] = exchange.closed

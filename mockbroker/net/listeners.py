@@ -89,10 +89,11 @@ def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count
         # In Kafka no host means every address; here a wildcard must be written explicitly.
         advertised_host, advertised_port = advertised.get(name, (None, None))
         listeners.append(Listener(name, protocol, host or "127.0.0.1", number, advertised_host, advertised_port))
+        config.for_listener(name)  # Raises configuration errors before anything listens.
         if protocol.startswith("SASL_"):
             from mockbroker.security.sasl_config import sasl_listener
 
-            sasl_listener(config, name)  # Raises configuration errors before anything listens.
+            sasl_listener(config, name)  # As well.
     if not listeners:
         raise ConfigError(f"listeners: {texts} has no listener for clients")
     return listeners

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mockbroker.broker.cluster_state import ControllerEndpoint
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
-from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
+from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.frame_assembly import ReceiveAllowance
@@ -40,6 +40,7 @@ class NetworkServer:
 
     def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
         self.core = core
+        core.requests.time_ns = time.perf_counter_ns
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
@@ -162,6 +163,7 @@ class NetworkServer:
             connection.close(is_abrupt=True)
         self._connections.clear()
         self.core, self.clock = core, clock
+        core.requests.time_ns = time.perf_counter_ns
         self._logs_requests = False
         listeners = self.require_listeners()
         for node_id in listeners.node_ids:
@@ -205,9 +207,11 @@ class NetworkServer:
         """Register a connection with the core. Returns: its number."""
         if REQUESTS.has_debug is not self._logs_requests:
             self._set_request_log()
+        self.run_due()  # Connections are counted by the time.
         number = self.core.connect(node_id, host, port, listener=listener, principal=principal)
         self._connections[number] = connection
-        self._flush_output()  # If the node ended while the connection was set up, the core closes it at once.
+        # If the node ended while the connection was set up, the core closes it at once; a listener may accept it later.
+        self.run_due()
         self.update_reading(connection)
         return number
 
@@ -292,6 +296,8 @@ class NetworkServer:
                     connection.send_bytes(output)
                 case HalfClose():
                     connection.half_close()
+                case Unmute():
+                    self.update_reading(connection)
                 case Note():
                     connection.add_note(output.text)
         if self.tap is not None:

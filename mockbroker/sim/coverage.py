@@ -15,7 +15,7 @@ _WRITES = ("write rolled back", "write failed after the lock", "acknowledgement 
 _SESSIONS = ("released by close", "released by disconnect", "session replaced", "session epoch wrong")
 _STARTS = ("used elsewhere while parked", "archived at the limit", "start moved", "log start moved")
 _LOADS = ("loaded", "loaded again", "load refused", "gap window opened")
-_MEMBERS = ("member joined", "member left")
+_MEMBERS = ("member joined", "member left", "fetch throttled")
 _PRODUCERS = ("producer initialized", "produced in sequence", "produced in a transaction", "produce refused")
 _TRANSACTIONS = ("offsets in a transaction", "transaction committed", "transaction aborted")
 _COMPACTION = ("delivery reported late", "archived by compaction", "start passed a gap", "gap delivered")
@@ -28,9 +28,9 @@ DEFECTS = ("stuck below the log start", "stuck in a gap", "initialization fenced
 _OFFSET_ACTIONS = ("config changed", "offsets altered", "offsets deleted", "offsets described")
 _GROUP_ACTIONS = ("group described", "group deleted", "state read")
 _TOPIC_ACTIONS = ("partitions added", "topic deleted", "retention changed")
-_FEATURE_ACTIONS = ("share groups switched off", "share groups switched on")
+_CLUSTER_ACTIONS = ("share groups switched off", "share groups switched on", "quota changed")
 #: Actions of administrators.
-ADMIN_ACTIONS = _OFFSET_ACTIONS + _GROUP_ACTIONS + _TOPIC_ACTIONS + _FEATURE_ACTIONS
+ADMIN_ACTIONS = _OFFSET_ACTIONS + _GROUP_ACTIONS + _TOPIC_ACTIONS + _CLUSTER_ACTIONS
 
 #: Situations, actions and transitions of dead-letter queues.
 _QUEUE_SITUATIONS = (

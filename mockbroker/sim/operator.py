@@ -10,6 +10,12 @@ import msgspec
 from kwire.messages import delete_share_group_offsets as delete
 from kwire.messages import describe_share_group_offsets as describe
 from kwire.messages import read_share_group_state_summary as summary
+from kwire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
 from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -28,6 +34,8 @@ from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 
 _CLEANING = {"segment.ms": "20000", "min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "5000"}
 _COMPACTED_CONFIG = {"cleanup.policy": "compact", **_CLEANING}
+#: Bytes by second: the clients of a simulation send and receive some hundred bytes at once.
+_QUOTAS = {"producer_byte_rate": (20.0, 100.0), "consumer_byte_rate": (20.0, 100.0)}
 _MAX_PARTITIONS = 3
 _DOWNGRADE, _UPGRADE = 2, 1
 
@@ -40,6 +48,7 @@ class Operator(Actor):
     def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
         super().__init__(cluster, rng)
         self._is_off = False
+        self._limited: set[str] = set()
         self._short_retention: set[str] = set()
 
     def prepare(self) -> None:
@@ -53,13 +62,15 @@ class Operator(Actor):
         actions: list[tuple[int, Callable[[], str]]] = [(2, self._add_partitions), (1, self._delete_topic)]
         actions += [(4, self._change_retention), (2, self._switch_off), (2, self._describe)]
         actions += [(2, self._describe_offsets), (2, self._read_summary)]
-        actions += [(1, self._delete_offsets), (1, self._delete_group)]
+        actions += [(1, self._delete_offsets), (1, self._delete_group), (2, self._change_quota)]
         return self._switch_on() if self._is_off else perform_action(self._rng, actions)
 
     def restore(self) -> None:
-        """Switch share groups on again."""
+        """Switch share groups on again, and remove quotas."""
         if self._is_off:
             self._switch_on()
+        for key in sorted(self._limited):
+            self._set_quota(key, None)
 
     # Topics.
 
@@ -99,6 +110,21 @@ class Operator(Actor):
         return f"{name} has {'short' if is_short else 'unlimited'} retention"
 
     # The cluster.
+
+    def _change_quota(self) -> str:
+        """Limit all clients by bytes, or no more."""
+        key = self._rng.choice(sorted(_QUOTAS))
+        value = None if key in self._limited else self._rng.choice(_QUOTAS[key])
+        self._limited ^= {key}
+        self._set_quota(key, value)
+        self._count("quota changed")
+        return f"{key} is {'unlimited' if value is None else value}"
+
+    def _set_quota(self, key: str, value: float | None) -> None:
+        change = OpData(key, value or 0.0, remove=value is None)
+        entity = [EntityData("client-id", None)]
+        self._send(AlterClientQuotasRequest([AlterClientQuotasRequestEntryData(entity, [change])]), 1)
+        self._cluster.advance(0)
 
     def _switch_off(self) -> str:
         self._is_off = True

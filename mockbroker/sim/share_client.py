@@ -184,6 +184,7 @@ class ShareClient:
                 for row in topic.partitions:
                     codes[topic.topic_id, row.partition_index] = row.acknowledge_error_code
                     self._record_partition(topic.topic_id, row, is_strict=request.share_acquire_mode == 1)
+            self._count("fetch throttled", int(response.throttle_time_ms > 0))
             self._complete_request(session, epoch, pending, codes, response.error_code)
 
         self._cluster.wire.send_request(session.connection, request, 2, on_response)

@@ -69,7 +69,18 @@ OTHERS = (
         "one sentence for each configuration",
         "the texts are written for this project",
     ),
-    Difference("Throttle times", "as the quotas require", "always 0", "[quotas are not enforced](not-supported.md)"),
+    Difference(
+        "Time of requests, for `request_percentage`",
+        "of request handler and network threads; of forwarded requests on the controller as well",
+        "of the handler, measured by the machine's clock; none on the simulator's virtual time",
+        "network and handlers share one thread, and a test's clock may stand still",
+    ),
+    Difference(
+        "TLS handshakes over a limit of connections",
+        "begin when the connection is accepted",
+        "begin at once; requests wait until the connection is accepted",
+        "the client gets its first answer at the same time",
+    ),
     Difference(
         "Error messages",
         "Kafka's texts in every ErrorMessage",

@@ -33,7 +33,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "`group.streams.assignors` may only name `sticky`, which in Kafka 4.4.0 assigns no warm-up tasks either",
     ),
     ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
-    ("Quotas", "throttling", "client quotas are stored and described; every throttle time is 0"),
+    (
+        "Quotas",
+        "`client.quota.callback.class`, and the rates as metrics",
+        "Kafka's default callback; throttle times are in the responses",
+    ),
     ("IP quotas", "host names that need DNS", "rejected; addresses and `localhost` are accepted"),
     (
         "Log directories",

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48) and AlterClientQuotas (49). Quotas are stored and described, but nothing is throttled."""
+"""DescribeClientQuotas (48) and AlterClientQuotas (49). A change of a quota is in effect for the next request."""
 
 from __future__ import annotations
 

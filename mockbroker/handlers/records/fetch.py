@@ -14,14 +14,22 @@ from kwire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Park, Reply
+from mockbroker.handlers.records.fetch_quota import is_throttled, throttled_response
+from mockbroker.handlers.records.fetch_rows import (
+    DIVERGING_SINCE,
+    HINTS_SINCE,
+    IDS_SINCE,
+    FetchRow,
+    add_hints,
+    find_follower_id,
+    group_rows,
+    summarize_row,
+)
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized, is_authorized_on_cluster
-from mockbroker.handlers.shared.leader_hints import LEADER_ERRORS, LeaderHints
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import Topic
 from mockbroker.state.storage.fetch_session import (
@@ -29,16 +37,12 @@ from mockbroker.state.storage.fetch_session import (
     INITIAL_EPOCH,
     FetchPartitionKey,
     FetchPlan,
-    FetchResponseSummary,
 )
 from mockbroker.state.storage.fetch_session import FetchRequestPartition as PartitionRequest
 from mockbroker.state.storage.partition_log import PartitionLog
 
 #: From this version on consumers may read from followers (KIP-392), even unless instructed to.
 _FOLLOWERS_SINCE = 11
-_IDS_SINCE = 13
-_HINTS_SINCE = 16
-_DIVERGING_SINCE = 12
 _READ_COMMITTED = 1
 #: The replica id of a future log on the same broker.
 _FUTURE_REPLICA = -3
@@ -47,51 +51,25 @@ _SESSION_SHARDS, _SESSION_SHARD = 8, ((1 << 31) - 1) // 8
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
 
 
-class _Row(msgspec.Struct):
-    """One partition of the response."""
-
-    key: FetchPartitionKey
-    topic: Topic | None
-    data: PartitionData
-    size: int = 0
-    is_urgent: bool = False
-
-
 def fetch(request: FetchRequest, ctx: Context) -> Outcome:
     """Read the partitions in order until the byte limit is reached; wait when there is too little.
 
     The session is updated once, here; reading may be repeated.
     Pinned by the conversations other-fetch-* and other-txn-aborted-list.
     """
-    by_id = ctx.api_version >= _IDS_SINCE
-
-    def find_name(key: FetchPartitionKey) -> str | None:
-        if isinstance(key[0], str):
-            return key[0]
-        topic = ctx.cluster.metadata.topic_by_id(key[0])
-        return None if topic is None else topic.name
-
-    forgotten: list[FetchPartitionKey] = [
-        (topic.topic_id if by_id else topic.topic, index)
-        for topic in request.forgotten_topics_data
-        for index in topic.partitions
-    ]
     is_of_session = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH) or request.session_id != 0
     if is_of_session and not -_SESSION_SHARD < request.session_id < _SESSION_SHARDS * _SESSION_SHARD:
         return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
-    plan = ctx.node.fetch_sessions.plan_fetch(
-        request.session_id,
-        request.session_epoch,
-        _list_requested(request, find_name, by_id=by_id),
-        forgotten,
-        by_id=by_id,
-        now_ms=ctx.now_ms,
-        find_name=find_name,
-    )
+    try:
+        plan = _plan_fetch(request, ctx)
+    except KafkaError:
+        if is_throttled(None, (), request, ctx):
+            return Reply(FetchResponse())  # Kafka's answer to a throttled client does not name the error.
+        raise
     denied: Collection[FetchPartitionKey] = ()
     if ctx.cluster.authorizer is not None:
         denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
-    max_bytes = min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
+    max_bytes = _find_max_bytes(request, ctx)
     deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
     return _DelayedFetch(request, plan, denied, max_bytes, deadline_ms).resume(ctx)
 
@@ -118,9 +96,47 @@ class _DelayedFetch(msgspec.Struct):
         if request.isolation_level not in _ISOLATION_LEVELS and any(row.topic is not None for row in rows):
             return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
         if ctx.now_ms >= self.deadline_ms or _has_enough_bytes(rows, min(request.min_bytes, self.max_bytes)):
+            if ctx.throttle is not None and is_throttled(self.plan, rows, request, ctx):
+                return Reply(throttled_response(self.plan, rows, ctx))
             return Reply(_build_response(self.plan, rows, request, ctx))
         keys = tuple(("log", row.topic.topic_id, row.key[1]) for row in rows if row.topic is not None)
         return Park(self.deadline_ms, keys, self.resume)
+
+
+def _plan_fetch(request: FetchRequest, ctx: Context) -> FetchPlan:
+    """Apply the request to its session. Raises: as `FetchSessions.plan_fetch`."""
+    if ctx.throttle is not None and find_follower_id(request) >= 0:
+        ctx.throttle.exempt()
+    by_id = ctx.api_version >= IDS_SINCE
+
+    def find_name(key: FetchPartitionKey) -> str | None:
+        if isinstance(key[0], str):
+            return key[0]
+        topic = ctx.cluster.metadata.topic_by_id(key[0])
+        return None if topic is None else topic.name
+
+    forgotten: list[FetchPartitionKey] = [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    return ctx.node.fetch_sessions.plan_fetch(
+        request.session_id,
+        request.session_epoch,
+        _list_requested(request, find_name, by_id=by_id),
+        forgotten,
+        by_id=by_id,
+        now_ms=ctx.now_ms,
+        find_name=find_name,
+    )
+
+
+def _find_max_bytes(request: FetchRequest, ctx: Context) -> int:
+    """The bytes of records that a response may have. More than a client's quota allows would always be throttled."""
+    max_bytes = min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
+    if ctx.throttle is not None and find_follower_id(request) < 0:
+        max_bytes = min(max_bytes, ctx.throttle.fetch_bytes_max())
+    return max_bytes
 
 
 def _list_requested(
@@ -145,13 +161,13 @@ def _list_requested(
 def _error_response(request: FetchRequest, code: ErrorCode, ctx: Context) -> FetchResponse:
     """A response with an error at the top level, and in every row where topics have names."""
     response = FetchResponse(error_code=code, session_id=request.session_id, responses=[])
-    for topic in request.topics if ctx.api_version < _IDS_SINCE else ():
+    for topic in request.topics if ctx.api_version < IDS_SINCE else ():
         rows = [_error_row(partition.partition, code) for partition in topic.partitions]
         response.responses.append(FetchableTopicResponse(topic.topic, partitions=rows))
     return response
 
 
-def _has_enough_bytes(rows: Sequence[_Row], least: int) -> bool:
+def _has_enough_bytes(rows: Sequence[FetchRow], least: int) -> bool:
     """Return whether to reply now. Rows of unknown topics neither complete nor delay the response, as in Kafka."""
     total, exists = 0, False
     for row in rows:
@@ -169,14 +185,14 @@ def _read_partitions(
     left: int,
     request: FetchRequest,
     ctx: Context,
-) -> list[_Row]:
+) -> list[FetchRow]:
     """A row for each partition. left: the bytes of records that the response may have."""
-    rows: list[_Row] = []
+    rows: list[FetchRow] = []
     min_one = True
     for request_partition in plan:
         key = request_partition.key
         if key in denied:
-            rows.append(_Row(key, None, _error_row(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+            rows.append(FetchRow(key, None, _error_row(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
             continue
         max_bytes = min(request_partition.max_bytes, left)
         row = _read_partition(request_partition, max_bytes, request, ctx, min_one=min_one)
@@ -190,42 +206,36 @@ def _read_partitions(
     return rows
 
 
-def _row_rank(row: _Row, request: FetchRequest) -> int:
+def _row_rank(row: FetchRow, request: FetchRequest) -> int:
     """The place of a row: those of partitions that cannot be read are the last, for consumers after unknown topics."""
     if row.topic is not None:
         return 0
     is_unknown_id = row.data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    return 1 if is_unknown_id or _follower_id(request) >= 0 else 2
+    return 1 if is_unknown_id or find_follower_id(request) >= 0 else 2
 
 
 def _is_forbidden(request_partition: PartitionRequest, request: FetchRequest, ctx: Context) -> bool:
     """Return whether the client may not read the topic; a follower needs CLUSTER_ACTION instead."""
-    if _follower_id(request) >= 0:
+    if find_follower_id(request) >= 0:
         return not is_authorized_on_cluster(AclOperation.CLUSTER_ACTION, ctx)
     name = request_partition.topic_name
     return name is not None and not is_authorized(AclOperation.READ, ResourceType.TOPIC, name, ctx)
 
 
-def _follower_id(request: FetchRequest) -> int:
-    """The broker that fetches as a follower; negative for consumers."""
-    former, current = request.replica_id, request.replica_state.replica_id
-    return current if current > former else former
-
-
 def _reads_log_end(request: FetchRequest) -> bool:
     """Return whether the isolation level has no effect: for followers, and for the log of a future replica."""
-    return _follower_id(request) >= 0 or _FUTURE_REPLICA in (request.replica_id, request.replica_state.replica_id)
+    return find_follower_id(request) >= 0 or _FUTURE_REPLICA in (request.replica_id, request.replica_state.replica_id)
 
 
 def _read_partition(
     request_partition: PartitionRequest, max_bytes: int, request: FetchRequest, ctx: Context, *, min_one: bool
-) -> _Row:
+) -> FetchRow:
     name, index = request_partition.topic_name, request_partition.key[1]
     if name is None:
-        return _Row(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_ID))
+        return FetchRow(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_ID))
     topic = ctx.cluster.metadata.topic(name)
     if topic is None or topic.partition(index) is None:
-        return _Row(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return FetchRow(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     epoch = request_partition.leader_epoch if request_partition.leader_epoch > -1 else -1
     committed = request.isolation_level == _READ_COMMITTED and not _reads_log_end(request)
     try:
@@ -238,13 +248,13 @@ def _read_partition(
             data = _partition_data(index, log, committed=committed)
             data.diverging_epoch = diverging
             data.aborted_transactions = None
-            return _Row(request_partition.key, topic, data, is_urgent=True)
+            return FetchRow(request_partition.key, topic, data, is_urgent=True)
         end = log.last_stable_offset if committed else log.high_watermark
         part = log.read(request_partition.offset, max_bytes, min_one=min_one, up_to=end, partial=True)
     except KafkaError as error:
         failed = _error_row(index, error.code)
         failed.aborted_transactions = None
-        return _Row(request_partition.key, topic, failed, is_urgent=True)
+        return FetchRow(request_partition.key, topic, failed, is_urgent=True)
     data = _partition_data(index, log, committed=committed)
     if part.is_first_cut:
         # The first batch does not fit: without records, and without aborted transactions even for read_committed.
@@ -254,7 +264,7 @@ def _read_partition(
         if committed:
             aborted = log.aborted_in_read(request_partition.offset, part)
             data.aborted_transactions = [AbortedTransaction(row.producer_id, row.first_offset) for row in aborted]
-    return _Row(request_partition.key, topic, data, len(data.records or b""))
+    return FetchRow(request_partition.key, topic, data, len(data.records or b""))
 
 
 def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: Context) -> PartitionLog:
@@ -262,7 +272,7 @@ def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: 
 
     Raises: as `NodeLogs.find_log`; for another follower UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
     """
-    follower_id = _follower_id(request)
+    follower_id = find_follower_id(request)
     of_any_replica = ctx.api_version >= _FOLLOWERS_SINCE and follower_id < 0
     log = ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=epoch, of_any_replica=of_any_replica)
     if follower_id >= 0 and (follower_id == ctx.node.node_id or follower_id not in topic.partitions[index].replicas):
@@ -301,55 +311,29 @@ def _diverging_epoch(log: PartitionLog, request_partition: PartitionRequest) -> 
     return None
 
 
-def _build_response(plan: FetchPlan, rows: list[_Row], request: FetchRequest, ctx: Context) -> FetchResponse:
+def _build_response(plan: FetchPlan, rows: list[FetchRow], request: FetchRequest, ctx: Context) -> FetchResponse:
     if plan.session is not None and plan.is_superseded:
         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=plan.session.session_id)
-    by_id = ctx.api_version >= _IDS_SINCE
+    by_id = ctx.api_version >= IDS_SINCE
     response = FetchResponse()
     if plan.opens_session:
-        summaries = [_summarize_row(row) for row in rows]
+        summaries = [summarize_row(row) for row in rows]
         response.session_id = ctx.node.fetch_sessions.open_session(
             plan.partitions, summaries, by_id=by_id, now_ms=ctx.now_ms, rng=ctx.rng
         )
     elif plan.session is not None:
         response.session_id = plan.session.session_id
-        changes = plan.session.select_changed([_summarize_row(row) for row in rows])
+        changes = plan.session.select_changed([summarize_row(row) for row in rows])
         rows = [row for row, changed in zip(rows, changes, strict=True) if changed]
     if len(rows) > 1 and any(row.key[0] == uuids.ZERO for row in rows[:-1]):
         # Kafka compares the row after one of the zero id by the topic's name, which is null.
         return _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx)
-    if ctx.api_version < _DIVERGING_SINCE and any(row.data.diverging_epoch.epoch >= 0 for row in rows):
+    if ctx.api_version < DIVERGING_SINCE and any(row.data.diverging_epoch.epoch >= 0 for row in rows):
         # A session continued in an older version.
         return _error_response(request, ErrorCode.UNSUPPORTED_VERSION, ctx)
-    if ctx.api_version >= _HINTS_SINCE:
-        _add_hints(response, rows, ctx)
-    if _follower_id(request) >= 0:
+    if ctx.api_version >= HINTS_SINCE:
+        add_hints(response, rows, ctx)
+    if find_follower_id(request) >= 0:
         response.node_endpoints = []
-    for row in rows:
-        name = row.key[0]
-        last = response.responses[-1] if response.responses else None
-        # Kafka groups only adjacent rows of one topic.
-        if last is None or name != (last.topic_id if by_id else last.topic):
-            last = FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(name)
-            response.responses.append(last)
-        last.partitions.append(row.data)
+    response.responses = group_rows(rows, by_id=by_id)
     return response
-
-
-def _summarize_row(row: _Row) -> FetchResponseSummary:
-    data = row.data
-    diverging = data.diverging_epoch.epoch >= 0
-    return FetchResponseSummary(
-        row.key, data.error_code, data.high_watermark, data.log_start_offset, row.size > 0, diverging
-    )
-
-
-def _add_hints(response: FetchResponse, rows: Sequence[_Row], ctx: Context) -> None:
-    """Name the current leaders (KIP-951)."""
-    hints: LeaderHints[LeaderIdAndEpoch, NodeEndpoint] | None = None
-    for row in rows:
-        if row.data.error_code and row.topic is not None and row.data.error_code in LEADER_ERRORS:
-            hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx) if hints is None else hints
-            hints.set_leader(row.data, row.topic.topic_id, row.key[1])
-    if hints is not None:
-        response.node_endpoints = hints.endpoints()

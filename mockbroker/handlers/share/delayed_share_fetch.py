@@ -31,6 +31,7 @@ from mockbroker.handlers.share.share_reads import (
 )
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized
 from mockbroker.handlers.shared.leader_hints import LEADER_ERRORS, LeaderHints
+from mockbroker.handlers.shared.response_size import measure_response
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share.acquisition import AcquiredRun, AcquireMode, acquire_committed_records, acquire_records
 from mockbroker.state.share.share_partition import PartitionStatus, SharePartition
@@ -38,6 +39,8 @@ from mockbroker.state.share.share_partitions import wake_key
 from mockbroker.state.share.share_session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, ShareSession, next_epoch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mockbroker.engine.context import Context
 
 #: How long a response waits for writes before a repeated check: longer than the persister retries.
@@ -136,6 +139,8 @@ class DelayedShareFetch(msgspec.Struct):
         limit = ctx.cluster.config["fetch.max.bytes"]
         assert isinstance(limit, int)
         max_bytes = min(request.max_bytes, limit)
+        if ctx.throttle is not None:
+            max_bytes = min(max_bytes, ctx.throttle.fetch_bytes_max())
         reads = self._read_logs(ctx, offsets, max_bytes, is_late=is_late)
         if reads is None:
             return
@@ -265,6 +270,7 @@ class DelayedShareFetch(msgspec.Struct):
         epoch = self.request.share_session_epoch
         lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
         assert isinstance(lock_ms, int)
+        is_throttled = self._is_throttled(ctx, rows)
         if epoch > INITIAL_EPOCH:
             if self.session.epoch != next_epoch(epoch):
                 # Another connection has used the session meanwhile; records acquired here stay locked.
@@ -275,10 +281,13 @@ class DelayedShareFetch(msgspec.Struct):
             rows = {
                 key: rows[key]
                 for key in sorted(rows, key=lambda key: -key.partition_index)
-                if self.session.includes_partition(
+                if not is_throttled
+                and self.session.includes_partition(
                     key, has_records=len(rows[key].records) > 0, has_error=rows[key].error_code != 0
                 )
             }
+        if is_throttled:
+            rows = {}
         has_unknown = any(ctx.cluster.metadata.topic_by_id(key.topic_id) is None for key in rows)
         if has_unknown and not ctx.cluster.rules.fetch.names_unknown_topics:
             return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -293,22 +302,44 @@ class DelayedShareFetch(msgspec.Struct):
             row.acknowledge_error_message = (
                 result.message if ctx.cluster.rules.acknowledgement.returns_ack_error_message else None
             )
-        topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for key, row in rows.items():
-            if key.topic_id not in topics:
-                topics[key.topic_id] = ShareFetchableTopicResponse(key.topic_id)
-            topics[key.topic_id].partitions.append(row)
         return ShareFetchResponse(
             acquisition_lock_timeout_ms=lock_ms,
-            responses=list(topics.values()),
+            responses=_group_rows(rows),
             node_endpoints=[] if hints is None else hints.endpoints(),
         )
+
+    def _is_throttled(self, ctx: Context, rows: Mapping[PartitionKey, PartitionData]) -> bool:
+        """Count the rows, where clients have quotas. Returns: whether the member gets none of them.
+
+        Records that it would have got stay acquired, as in Kafka.
+        """
+        if ctx.throttle is None:
+            return False
+        if self.request.share_session_epoch > INITIAL_EPOCH:
+            is_present = self.session.epoch == next_epoch(self.request.share_session_epoch)
+            rows = {
+                key: row
+                for key, row in rows.items()
+                if is_present
+                and self.session.would_include(key, has_records=len(row.records) > 0, has_error=row.error_code != 0)
+            }
+        size = measure_response(ShareFetchResponse(responses=_group_rows(rows)), ctx.api_version)
+        return ctx.throttle.record_fetch(size, now_ms=ctx.now_ms) > 0
 
     def _present_topic_id(self, key: PartitionKey, ctx: Context) -> bytes:
         """The id of the topic that has the name of this session's topic now."""
         entry = self.session.partitions.get(key)
         topic = ctx.cluster.metadata.topic(entry.topic_name) if entry is not None and entry.topic_name else None
         return key.topic_id if topic is None else topic.topic_id
+
+
+def _group_rows(rows: Mapping[PartitionKey, PartitionData]) -> list[ShareFetchableTopicResponse]:
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    for key, row in rows.items():
+        if key.topic_id not in topics:
+            topics[key.topic_id] = ShareFetchableTopicResponse(key.topic_id)
+        topics[key.topic_id].partitions.append(row)
+    return list(topics.values())
 
 
 def _missing_partition_error(key: PartitionKey, topic_name: str, ctx: Context) -> ErrorCode:

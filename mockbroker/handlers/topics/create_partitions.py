@@ -16,6 +16,7 @@ from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, is_authorized
 from mockbroker.handlers.shared.controller_timeout import check_controller_timeout
+from mockbroker.handlers.shared.mutation_quota import record_partition_changes
 from mockbroker.handlers.topics.topics import PARTITIONS_MAX
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.java.hash_order import JavaMap
@@ -74,6 +75,8 @@ def _check_added_count(requested: Sequence[CreatePartitionsTopic], ctx: Context)
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{added} more partitions are more than {PARTITIONS_MAX}")
 
 
+#: The first version that is refused, instead of only throttled, when a quota is exhausted (KIP-599).
+_STRICT_SINCE = 3
 _DUPLICATE_TOPIC = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
@@ -81,6 +84,7 @@ class _PartitionAdditions:
     """The additions of one request, each of which needs a record of the controller for each partition."""
 
     def __init__(self, ctx: Context, *, validate_only: bool) -> None:
+        self._ctx = ctx
         self._metadata = ctx.cluster.metadata
         self._validate_only = validate_only
         self._records_left = PARTITIONS_MAX
@@ -88,13 +92,16 @@ class _PartitionAdditions:
     def add_partitions(self, wanted: CreatePartitionsTopic) -> None:
         """Add the partitions of one topic, or only check them.
 
-        Raises: UNKNOWN_TOPIC_OR_PARTITION, the errors of `plan_partitions`, UNKNOWN_SERVER_ERROR when the request has
-        more records than a controller writes at once.
+        They count for quotas in either case. Raises: UNKNOWN_TOPIC_OR_PARTITION, the errors of `plan_partitions`,
+        THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR when the request has more records than a controller writes at
+        once.
         """
         topic = self._metadata.topic(wanted.name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assignments = None if wanted.assignments is None else [row.broker_ids for row in wanted.assignments]
+        self._metadata.check_added_partitions(topic, wanted.count, assignments)
+        record_partition_changes(wanted.count - len(topic.partitions), self._ctx, strict_since=_STRICT_SINCE)
         partitions = self._metadata.plan_partitions(topic, wanted.count, assignments)
         has_records = len(partitions) <= self._records_left
         self._records_left = max(0, self._records_left - len(partitions))

@@ -166,7 +166,10 @@ def _create_topic(name: str, ctx: Context) -> None:
         if name == internal.name:
             ctx.cluster.metadata.ensure_internal_topic(kind)
             return
-    ctx.cluster.metadata.create_topic(name)
+    topic = ctx.cluster.metadata.plan_topic(name)
+    # The broker sends CreateTopics for the client: the answer to that request alone has an error and a throttle time.
+    if ctx.throttle is None or ctx.throttle.try_mutations(len(topic.partitions), now_ms=ctx.now_ms) is None:
+        ctx.cluster.metadata.add_topic(topic)
 
 
 def _topic_row(topic: Topic, ctx: Context) -> MetadataResponseTopic:

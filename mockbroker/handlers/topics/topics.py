@@ -30,6 +30,7 @@ from mockbroker.handlers.shared.authorize import (
     is_authorized_on_cluster,
 )
 from mockbroker.handlers.shared.controller_timeout import check_controller_timeout
+from mockbroker.handlers.shared.mutation_quota import record_partition_changes
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import Topic
 from mockbroker.state.metadata.config_changes import check_config
@@ -40,6 +41,8 @@ from mockbroker.state.metadata.configs import Resource, ResourceKind
 PARTITIONS_MAX = 10_000
 _METADATA_TOPIC = "__cluster_metadata"
 _DISABLED_SINCE = 3
+#: The first versions that are refused, instead of only throttled, when a quota is exhausted (KIP-599).
+_CREATION_STRICT_SINCE, _DELETION_STRICT_SINCE = 6, 5
 _NO_DELETE = "DELETE is not allowed."
 
 
@@ -102,6 +105,11 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
             why = "The provided topic name maps to an ID that was already supplied."
             rows.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, why))
             continue
+        try:
+            record_partition_changes(len(topic.partitions), ctx, strict_since=_DELETION_STRICT_SINCE)
+        except KafkaError as error:
+            rows.append(DeletableTopicResult(topic.name, topic.topic_id, error.code, error.message))
+            continue
         ctx.cluster.metadata.delete_topic(topic)
         rows.append(DeletableTopicResult(topic.name, topic.topic_id))
     return Reply(DeleteTopicsResponse(responses=rows))
@@ -135,9 +143,14 @@ class _Plan(NamedTuple):
 
 
 def _plan_creation(creatable: CreatableTopic, ctx: Context) -> _Plan | CreatableTopicResult:
-    """The topic, or the row of its error. Topics of the same request do not collide with each other."""
+    """The topic, or the row of its error. Topics of the same request do not collide with each other.
+
+    Its partitions count for quotas, even if the topic is only checked.
+    """
     try:
-        return _plan_topic(creatable, ctx)
+        plan = _plan_topic(creatable, ctx)
+        record_partition_changes(len(plan.topic.partitions), ctx, strict_since=_CREATION_STRICT_SINCE)
+        return plan
     except KafkaError as error:
         return _creation_error(creatable.name, error)
 

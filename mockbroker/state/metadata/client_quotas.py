@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import IntEnum
 
@@ -62,9 +62,10 @@ def make_entity(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 class ClientQuotas:
-    """All quotas of the cluster. change_count: the number of changes."""
+    """All quotas of the cluster. change_count: the number of changes. on_change: is called after each of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
         self._values: dict[QuotaEntity, dict[str, float]] = {}
         self._levels: dict[str, Counter[tuple[str, ...]]] = {}
         self.change_count = 0
@@ -97,6 +98,12 @@ class ClientQuotas:
         level = tuple(kind for kind, _ in entity)
         for key in values.keys() ^ before.keys():
             self._levels.setdefault(key, Counter())[level] += 1 if key in values else -1
+        self._on_change()
+
+    @property
+    def limits_clients(self) -> bool:
+        """Whether any user or client id has a quota; those of addresses are for connections."""
+        return any(self.levels_of(key) for key in _CLIENT_KEYS)
 
     def find_value(self, entity: QuotaEntity, key: str) -> float | None:
         """The value of an entity for a key, or None."""

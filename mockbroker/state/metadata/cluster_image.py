@@ -189,21 +189,31 @@ class ClusterImage(msgspec.Struct):
         assignments: the replicas of the new ones, as many as the topic's partitions have.
         Raises: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT.
         """
+        self.check_added_partitions(topic, total, assignments)
         have = len(topic.partitions)
-        if total <= have:
-            message = f"The topic {topic.name} has {have} partition(s); {total} is not more."
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
         if assignments is None:
             placed = self._place_replicas(total - have, topic.replication_factor)
         else:
-            if len(assignments) != total - have:
-                message = f"{total - have} partition(s) are new, but {len(assignments)} assignment(s) were given."
-                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
             placed = [placement.validate_replicas(self.node_ids, replicas) for replicas in assignments]
             if any(len(replicas) != topic.replication_factor for replicas in placed):
                 message = f"the replication factor is {topic.replication_factor}"
                 raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         return [self._new_partition(index, replicas) for index, replicas in enumerate(placed, have)]
+
+    def check_added_partitions(
+        self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        """Check the number of partitions that a topic is to have, and that as many are assigned as are added.
+
+        Raises: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT.
+        """
+        have = len(topic.partitions)
+        if total <= have:
+            message = f"The topic {topic.name} has {have} partition(s); {total} is not more."
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+        if assignments is not None and len(assignments) != total - have:
+            message = f"{total - have} partition(s) are new, but {len(assignments)} assignment(s) were given."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
     def add_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Add planned partitions to a topic."""

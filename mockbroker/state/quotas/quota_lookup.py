@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mockbroker.state.metadata.client_quotas import CLIENT_ID, IP, USER, ClientQuotas, QuotaEntity, make_entity
+from mockbroker.state.metadata.client_quotas import CLIENT_ID, USER, ClientQuotas, QuotaEntity, make_entity
 
 #: The types of entities with a quota, in alphabetical order.
 _CLIENT_LEVEL, _USER_LEVEL, _BOTH_LEVEL = (CLIENT_ID,), (USER,), (CLIENT_ID, USER)
@@ -44,12 +44,6 @@ def find_client_quota(quotas: ClientQuotas, key: str, *, user: str, client_id: s
     else:
         identity = _most_specific(quotas, key, user, client_id)
     return ClientQuota(identity, _find_limit(quotas, key, identity))
-
-
-def find_ip_quota(quotas: ClientQuotas, key: str, address: str) -> float | None:
-    """The quota of an address, or that of the default for addresses."""
-    limit = quotas.find_value(make_entity({IP: address}), key)
-    return limit if limit is not None else quotas.find_value(make_entity({IP: None}), key)
 
 
 def _most_specific(quotas: ClientQuotas, key: str, user: str, client_id: str) -> ClientIdentity:

@@ -1,7 +1,6 @@
 """How long clients are throttled: the rates of one quota by client, and the time in which each is back at its limit.
 
-Source: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager, QuotaUtils and ConnectionQuotas
-of Kafka 4.4.0.
+Source: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager and QuotaUtils of Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from mockbroker.state.metadata.client_quotas import ClientQuotas
-from mockbroker.state.quotas.quota_lookup import ClientIdentity, find_client_quota, find_ip_quota
+from mockbroker.state.quotas.quota_lookup import ClientIdentity, find_client_quota
 from mockbroker.state.quotas.token_bucket import TokenBucket
 from mockbroker.state.quotas.windowed_rate import QuotaWindows, WindowedRate
 
@@ -27,7 +26,7 @@ K = TypeVar("K", bound=Hashable)
 M = TypeVar("M")
 
 
-class _Meters(Generic[K, M]):
+class Meters(Generic[K, M]):
     """A meter for each client, in the order of their last use."""
 
     def __init__(self, make_meter: Callable[[], M]) -> None:
@@ -61,7 +60,7 @@ class RateThrottle:
         self._key = key
         self._windows = windows
         self._throttle_max_ms = throttle_max_ms
-        self._rates: _Meters[ClientIdentity, WindowedRate] = _Meters(lambda: WindowedRate(windows))
+        self._rates: Meters[ClientIdentity, WindowedRate] = Meters(lambda: WindowedRate(windows))
 
     @property
     def client_count(self) -> int:
@@ -75,7 +74,7 @@ class RateThrottle:
             return 0
         rate = self._rates.get(found.identity, now_ms)
         rate.record(value, now_ms)
-        return _throttle_ms(rate, found.limit, self._throttle_max_ms, now_ms)
+        return find_throttle_ms(rate, found.limit, self._throttle_max_ms, now_ms)
 
     def take_back(self, value: float, *, user: str, client_id: str, now_ms: int) -> None:
         """Do not count a value that was recorded: a fetch that is throttled returns nothing."""
@@ -99,7 +98,7 @@ class MutationThrottle:
 
     def __init__(self, quotas: ClientQuotas, windows: QuotaWindows) -> None:
         self._quotas = quotas
-        self._buckets: _Meters[ClientIdentity, TokenBucket] = _Meters(lambda: TokenBucket(windows))
+        self._buckets: Meters[ClientIdentity, TokenBucket] = Meters(lambda: TokenBucket(windows))
 
     def try_record(self, value: float, *, user: str, client_id: str, now_ms: int) -> int | None:
         """Count mutations if the client has credits left, as for newer requests.
@@ -132,37 +131,12 @@ class MutationThrottle:
         return self._buckets.get(found.identity, now_ms), _UNLIMITED if found.limit is None else found.limit
 
 
-class ConnectionThrottle:
-    """The new connections of addresses against `connection_creation_rate` (KIP-612)."""
-
-    def __init__(self, quotas: ClientQuotas, windows: QuotaWindows) -> None:
-        self._quotas = quotas
-        self._windows = windows
-        self._rates: _Meters[str, WindowedRate] = _Meters(lambda: WindowedRate(windows))
-
-    def record(self, address: str, *, now_ms: int) -> int:
-        """Count a connection.
-
-        Returns: how long the address is throttled, at most a window; the connection is then closed after that time, and
-        not counted.
-        """
-        limit = find_ip_quota(self._quotas, "connection_creation_rate", address)
-        if limit is None:
-            return 0
-        rate = self._rates.get(address, now_ms)
-        rate.record(1, now_ms)
-        throttle_ms = _throttle_ms(rate, limit, self._windows.size_ms, now_ms)
-        if throttle_ms > 0:
-            rate.record(-1, now_ms)
-        return throttle_ms
-
-
 def _refill_ms(tokens: float, limit: float) -> int:
     """The time until there are credits again, in milliseconds."""
     return _round(-tokens / limit * _MS_PER_S) if tokens < 0 else 0
 
 
-def _throttle_ms(rate: WindowedRate, limit: float | None, max_ms: int | None, now_ms: int) -> int:
+def find_throttle_ms(rate: WindowedRate, limit: float | None, max_ms: int | None, now_ms: int) -> int:
     """The time without further values after which a rate is back at its limit, in milliseconds."""
     measured = rate.measure(now_ms)
     if limit is None or measured <= limit:

@@ -69,10 +69,14 @@ class ShareSession:
         for key in forgotten:
             self.partitions.pop(key, None)
 
+    def would_include(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
+        """Whether a later response would contain this partition's row; nothing is changed."""
+        return has_records or has_error or self.partitions[key].is_response_pending
+
     def includes_partition(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
         """Whether a later response contains this partition's row; marks it as sent (4.5)."""
         partition = self.partitions[key]
-        is_included = has_records or has_error or partition.is_response_pending
+        is_included = self.would_include(key, has_records=has_records, has_error=has_error)
         partition.is_response_pending = has_error
         if has_records:
             self.partitions[key] = self.partitions.pop(key)  # A partition that returned records moves to the end.

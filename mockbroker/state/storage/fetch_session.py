@@ -56,14 +56,18 @@ class _CachedPartition(msgspec.Struct):
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def update_from(self, summary: FetchResponseSummary) -> bool:
-        """Store the values of a row, and return whether it has to be sent. An error is always sent."""
-        changed = (
+    def is_changed(self, summary: FetchResponseSummary) -> bool:
+        """Whether a row has to be sent. An error is always sent."""
+        return (
             summary.has_records
             or summary.error_code != 0
             or summary.diverging
             or (self.high_watermark, self.log_start_offset) != (summary.high_watermark, summary.log_start_offset)
         )
+
+    def update_from(self, summary: FetchResponseSummary) -> bool:
+        """Store the values of a row, and return whether it has to be sent."""
+        changed = self.is_changed(summary)
         self.high_watermark = -1 if summary.error_code else summary.high_watermark
         self.log_start_offset = summary.log_start_offset
         return changed
@@ -95,6 +99,11 @@ class FetchSession(msgspec.Struct):
         for key, cached in self.partitions.items():
             if cached.request.topic_name is None:
                 cached.request = structs.replace(cached.request, topic_name=find_name(key))
+
+    def find_changed(self, rows: Sequence[FetchResponseSummary]) -> list[bool]:
+        """Return which rows of an incremental response would have to be sent; nothing is stored."""
+        cached = (self.partitions.get(row.key) for row in rows)
+        return [entry is None or entry.is_changed(row) for entry, row in zip(cached, rows, strict=True)]
 
     def select_changed(self, rows: Sequence[FetchResponseSummary]) -> list[bool]:
         """Return which rows of an incremental response have to be sent; partitions with records move to the end."""

@@ -22,6 +22,7 @@ from kwire.records import read_batches
 from mockbroker.faults import FaultError
 from tests.support.brokers.faulty_broker import FaultyBroker
 from tests.support.brokers.producer import produce, record_batch
+from tests.support.client_quotas import limit_client
 
 _NOT_LEADER = 6
 
@@ -396,6 +397,39 @@ def test_a_throttle_time_is_in_the_answer_and_holds_the_next_request() -> None:
     assert broker.take_response() is None
     broker.advance(50)
     assert broker.take_response().throttle_time_ms == 0
+
+
+@pytest.mark.parametrize(("fault_ms", "shown_ms", "muted_ms"), [(50, 50, 19_000), (60_000, 60_000, 60_000)])
+def test_a_throttle_time_of_a_fault_does_not_shorten_that_of_a_quota(
+    fault_ms: int, shown_ms: int, muted_ms: int
+) -> None:
+    broker = FaultyBroker()
+    limit_client(broker, "controller_mutation_rate", 1)
+    broker.add("CreateTopics", throttle_ms=fault_ms)
+    response = broker.call(CreateTopicsRequest([CreatableTopic("new", 30, 1)], 1_000), 5)
+    broker.send(ListGroupsRequest(), 5)
+    broker.advance(muted_ms - 1)
+    before = broker.take_response()
+    broker.advance(1)
+
+    assert (response.throttle_time_ms, before) == (shown_ms, None)
+    assert broker.take_response() is not None
+
+
+@pytest.mark.parametrize("fault", [{"delay_ms": 100, "after": True}, {"drip_bytes": 9, "drip_ms": 1}])
+def test_the_channel_of_a_throttled_client_is_muted_after_a_changed_answer(fault: dict[str, Any]) -> None:
+    broker = FaultyBroker()
+    limit_client(broker, "controller_mutation_rate", 1)
+    broker.add("CreateTopics", **fault)
+    broker.connect("a")
+    number = broker.core.connection_count
+    broker.send(CreateTopicsRequest([CreatableTopic("new", 30, 1)], 1_000), 5)
+    broker.core.advance(broker.now_ms + 1_000)
+    is_muted = number in broker.core.requests.muted
+    broker.core.advance(broker.now_ms + 21_000)
+
+    assert is_muted
+    assert number not in broker.core.requests.muted
 
 
 def test_corrupt_records_have_a_wrong_crc_and_those_of_the_log_stay() -> None:

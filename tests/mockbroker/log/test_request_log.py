@@ -89,6 +89,17 @@ def test_a_request_that_ends_its_connection_has_a_line_with_the_reason(caplog: p
     assert line["reason"] == "Metadata version 99 is not served, only 0 to 13"
 
 
+def test_the_throttle_time_of_a_client_is_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, _LOGGER)
+    with Cluster() as cluster, Client(cluster.bootstrap_servers) as client:
+        cluster.faults.add("Metadata", throttle_ms=70)
+        client.send(MetadataRequest(topics=[]))
+
+    (line,) = [line for line in _lines(caplog) if line["api"] == "Metadata"]
+    assert line["throttle_ms"] == 70
+    assert "throttled for 70 ms" in caplog.text
+
+
 def test_a_fault_is_named(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, _LOGGER)
     with Cluster() as cluster, Client(cluster.bootstrap_servers) as client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mockbroker.engine.output import Close, HalfClose, Note, Output, Send, SendBytes
+from mockbroker.engine.output import Close, HalfClose, Note, Output, Send, SendBytes, Unmute
 from mockbroker.faults.control import FaultHandle, Faults
 from mockbroker.faults.registry import FaultRegistry
 from tests.support.brokers.share_members import ShareBroker
@@ -36,7 +36,7 @@ class FaultyBroker(ShareBroker):
         """The kinds of all output since the last call."""
         taken, self.outputs = self.outputs, []
         names = {Send: "send", SendBytes: "bytes", Close: "close", HalfClose: "half-close", Note: "note"}
-        return [names[type(output)] for output in taken]
+        return [names[type(output)] for output in taken if not isinstance(output, Unmute)]
 
     def sent_bytes(self) -> bytes:
         """The bytes of all output since the last call, as on one connection."""

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from mockbroker.state.metadata.client_quotas import CLIENT_ID, IP, USER, ClientQuotas, make_entity
-from mockbroker.state.quotas.quota_lookup import ClientIdentity, find_client_quota, find_ip_quota
+from mockbroker.state.metadata.client_quotas import CLIENT_ID, USER, ClientQuotas, make_entity
+from mockbroker.state.quotas.quota_lookup import ClientIdentity, find_client_quota
 
 _KEY = "producer_byte_rate"
 #: The documented order, with who counts together.
@@ -68,13 +68,3 @@ def test_a_client_without_an_id_has_no_quota_of_client_ids(level: dict[str, str 
 
     assert found is not None
     assert found.limit == (1.0 if level == {USER: "u"} else None)
-
-
-def test_an_address_has_its_own_quota_or_the_default() -> None:
-    quotas = ClientQuotas()
-    assert find_ip_quota(quotas, "connection_creation_rate", "10.0.0.1") is None
-    quotas.set_quotas(make_entity({IP: None}), {"connection_creation_rate": 5.0})
-    quotas.set_quotas(make_entity({IP: "10.0.0.1"}), {"connection_creation_rate": 9.0})
-
-    found = [find_ip_quota(quotas, "connection_creation_rate", f"10.0.0.{number}") for number in (1, 2)]
-    assert found == [9.0, 5.0]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mockbroker.state.metadata.client_quotas import CLIENT_ID, IP, USER, ClientQuotas, make_entity
+from mockbroker.state.metadata.client_quotas import CLIENT_ID, USER, ClientQuotas, make_entity
 from mockbroker.state.quotas import throttles
-from mockbroker.state.quotas.throttles import IDLE_MS, ConnectionThrottle, MutationThrottle, RateThrottle
+from mockbroker.state.quotas.throttles import IDLE_MS, MutationThrottle, RateThrottle
 from mockbroker.state.quotas.windowed_rate import QuotaWindows
 from tools.oracle.quota_throttles import QuotaResult, load_recording
 
@@ -149,21 +149,3 @@ def test_an_idle_client_is_forgotten_after_an_hour() -> None:
     throttle.record(1, user="u", client_id="b", now_ms=_START_MS + IDLE_MS + 1)
 
     assert (kept, throttle.client_count) == (2, 1)
-
-
-def test_connections_of_an_address_are_limited_and_refused_ones_do_not_count() -> None:
-    quotas = ClientQuotas()
-    quotas.set_quotas(make_entity({IP: None}), {"connection_creation_rate": 1})
-    quotas.set_quotas(make_entity({IP: "10.0.0.9"}), {"connection_creation_rate": 100})
-    throttle = ConnectionThrottle(quotas, QuotaWindows())
-    times = [throttle.record("10.0.0.1", now_ms=_START_MS) for _ in range(30)]
-
-    assert times == [0] * 10 + [1000] * 20
-    assert throttle.record("10.0.0.9", now_ms=_START_MS) == 0
-    assert throttle.record("10.0.0.1", now_ms=_START_MS + 11_000) == 0
-
-
-def test_connections_are_free_without_a_quota() -> None:
-    throttle = ConnectionThrottle(_client_quotas("consumer_byte_rate", 1), QuotaWindows())
-
-    assert [throttle.record("10.0.0.1", now_ms=_START_MS) for _ in range(100)] == [0] * 100
