@@ -50,3 +50,11 @@ def scan_records(
 def read_record_columns(
     data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, is_decompressed: bool, /
 ) -> tuple[bytes, bytes, bytes, bytes]: ...
+
+class SummaryReader:
+    """Reads what summaries of one version of a message are made of."""
+
+    def __init__(self, description: tuple[Any, ...], codecs: tuple[bytes, ...], acks: tuple[bytes, ...]) -> None: ...
+    def read(
+        self, data: bytes, offsets: list[int], /
+    ) -> list[tuple[bytes, str, str, str, int | None, int] | None]: ...

@@ -16,7 +16,7 @@ from kwire.redact import redact_text
 
 if TYPE_CHECKING:
     from kwire.capture.kafka.exchange import Exchange
-    from kwire.capture.kafka.fetch_sessions import FetchSession
+    from kwire.capture.kafka.fetch_sessions import FetchSession, SessionPartitions
     from kwire.capture.kafka.topic_names import TopicNames
 
 _TOPICS_SHOWN = 3
@@ -37,7 +37,7 @@ _FIELDS = (
 )
 
 
-class _SummaryFields(NamedTuple):
+class SummaryFields(NamedTuple):
     """The fields of a class of messages that summaries have.
 
     fields: those of `_FIELDS`, with their labels. has_error: it has an error code and an error message.
@@ -67,21 +67,8 @@ def summarize_bodies(
     request: msgspec.Struct | None, response: msgspec.Struct | None, session: FetchSession | None, names: TopicNames
 ) -> str:
     """The summary of an exchange with these bodies; None for one that is missing or was not decoded."""
-    parts: list[str] = []
-    asked = _NO_FIELDS if request is None else _summary_fields(type(request))
-    answered = _NO_FIELDS if response is None else _summary_fields(type(response))
-    for field, word in asked.fields:
-        if text := _field_text(request, field):
-            parts.append(f"{word} {redact_text(text)}")
-    topics = _topics_text(request, names) if asked.has_topics else ""
-    if not topics and answered.has_topics:
-        topics = _topics_text(response, names)
-    if topics:
-        parts.append(topics)
-    # A response without an error may still have an error message: "NONE".
-    answer: Any = response
-    if answered.has_error and answer.error_code and answer.error_message:
-        parts.append(redact_text(answer.error_message))
+    parts = summarize_head(request, response, names)
+    asked, answered = _fields_of(request), _fields_of(response)
     if answered.has_acquired:
         parts += _format_acquired(response)
     if asked.has_acknowledgements:
@@ -97,13 +84,37 @@ def summarize_bodies(
     return "  ".join(parts)
 
 
-_NO_FIELDS = _SummaryFields((), False, False, False, False, False, None)
+def summarize_head(request: msgspec.Struct | None, response: msgspec.Struct | None, names: TopicNames) -> list[str]:
+    """The first parts of a summary: fields of the request, topics, and the error message."""
+    parts: list[str] = []
+    asked, answered = _fields_of(request), _fields_of(response)
+    for field, word in asked.fields:
+        if text := _field_text(request, field):
+            parts.append(f"{word} {redact_text(text)}")
+    topics = _topics_text(request, names) if asked.has_topics else ""
+    if not topics and answered.has_topics:
+        topics = _topics_text(response, names)
+    if topics:
+        parts.append(topics)
+    # A response without an error may still have an error message: "NONE".
+    answer: Any = response
+    if answered.has_error and answer.error_code and answer.error_message:
+        parts.append(redact_text(answer.error_message))
+    return parts
+
+
+def _fields_of(body: msgspec.Struct | None) -> SummaryFields:
+    return _NO_FIELDS if body is None else summary_fields(type(body))
+
+
+_NO_FIELDS = SummaryFields((), False, False, False, False, False, None)
 
 
 @cache
-def _summary_fields(cls: type[msgspec.Struct]) -> _SummaryFields:
+def summary_fields(cls: type[msgspec.Struct]) -> SummaryFields:
+    """The fields of a class of requests or responses."""
     names, shape = cls.__struct_fields__, field_shape(cls)
-    return _SummaryFields(
+    return SummaryFields(
         fields=tuple((field, word) for field, word in _FIELDS if field in names),
         has_topics=bool(shape.names or shape.topic_children),
         has_error="error_code" in names and "error_message" in names,
@@ -166,7 +177,12 @@ def _format_incremental_session(
         if not getattr(response, "error_code", 0):
             yield "of a session that was not captured from its beginning, or has too many partitions"
         return
-    yield f"of all {_format_partitions(session.partitions.by_topic_name(names)) or 'nothing'}"
+    yield summarize_session_partitions(session.partitions, names)
+
+
+def summarize_session_partitions(partitions: SessionPartitions, names: TopicNames) -> str:
+    """The partitions of a session, as summaries of its exchanges have them."""
+    return f"of all {_format_partitions(partitions.by_topic_name(names)) or 'nothing'}"
 
 
 @lru_cache(maxsize=4096)
