@@ -74,9 +74,9 @@ class TableLayout:
             yield self._format_line(line)
 
     def add_prebuilt(self, lines: Sequence[Any]) -> Iterator[str]:
-        """Add many lines; yields those that can be printed now.
+        """Add many lines; yields those that can be printed now, some of them joined.
 
-        Args: lines: tuples that begin with the texts of the cells, for which `build_line` returns the cells.
+        Args: lines: tuples of one size that begin with the texts of the cells, of which `build_line` makes the cells.
         """
         begin = 0
         while self._widths is None and begin < len(lines):
@@ -86,11 +86,17 @@ class TableLayout:
             for line in lines[begin:]:
                 yield self._format_line(self._build_line(line))
             return
-        count = len(self._columns)
+        if begin < len(lines):
+            yield "\n".join(self._format_prebuilt(lines[begin:]))
+
+    def _format_prebuilt(self, lines: Sequence[Any]) -> Iterator[str]:
+        """Lines without a width limit and without colours, from the texts at the beginning of each tuple."""
+        assert self._widths is not None
         parts = zip(self._columns, self._widths, strict=True)
         template = _GAP.join(f"%{'' if column.is_right else '-'}{width}s" for column, width in parts)
-        for line in lines[begin:]:
-            text = template % line[:count]
+        # What follows the texts is not printed.
+        template += "%.0s" * (len(lines[0]) - len(self._columns))
+        for line, text in zip(lines, map(template.__mod__, lines), strict=True):
             yield text.rstrip() if text.isascii() else self._format_line(self._build_line(line))
 
     def flush(self, *, is_early: bool = False) -> Iterator[str]:

@@ -13,6 +13,7 @@ from kwire.capture.columnar.json_lines import LineSource, format_lines
 from kwire.capture.columnar.streamed_lines import LineRows, is_line, select_lines
 from kwire.capture.columnar.streamed_sessions import StreamedSessions
 from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, SkippedCount, merge_lines, outcome_size
 from kwire.registry import DEFAULT_EDITION
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.options import Options
     from kwire.capture.rows.reorder_buffer import TableLine
 
@@ -143,7 +145,9 @@ class LineReader(FilteredReader):
     ) -> LineRows:
         """Valid exchanges of clean flows."""
         chosen, rows, decoded = exchanges.select(selected), np.searchsorted(filtered.plain, selected), filtered.decoded
-        sessions = [sessions_by_row.get(row) for row in selected.tolist()]
+        sessions: list[FetchSession | None] = [None] * len(selected)
+        for at in np.nonzero(np.isin(chosen.request.api_key, SESSION_API_KEYS))[0].tolist():
+            sessions[at] = sessions_by_row.get(int(selected[at]))
         assert decoded is not None
         return LineRows(chosen, filtered.span, sessions, lambda name: self._build_column(name, chosen, decoded, rows))
 

@@ -141,7 +141,13 @@ class SessionTracker:
             self._close(key, ts)
             return None
         partitions = state.partitions.updated(_added_partitions(exchange), _forgotten_partitions(exchange))
-        self._store(key, _state_after(partitions, epoch, state.since, state.before))
+        after = _state_after(partitions, epoch, state.since, state.before)
+        if partitions is state.partitions:
+            # It counts the same, and is the one used last.
+            del self._states[key]
+            self._states[key] = after
+        else:
+            self._store(key, after)
         return _none_if_too_many(partitions)
 
     def _store(self, key: _SessionKey, state: _SessionState) -> None:
@@ -196,6 +202,9 @@ def _added_partitions(exchange: SessionExchange) -> Iterator[TopicPartitions]:
 
 
 def _forgotten_partitions(exchange: SessionExchange) -> Iterator[TopicPartitions]:
+    if exchange.api_key == _SHARE_ACKNOWLEDGE:
+        # It has no such field, for which all of the message would be decoded.
+        return
     for topic in getattr(exchange.request, "forgotten_topics_data", ()):
         yield _topic_key(topic), topic.partitions
 

@@ -149,6 +149,20 @@ class ReorderBuffer(Generic[T]):
         self._heap, self._size = [], 0
         return items
 
+    def refill(self, entries: Sequence[tuple[tuple[int, int], Sequence[T], int]]) -> Sequence[T]:
+        """Buffer the items of outcomes after `take_all`, in order; returns the items that exceed the memory limit.
+
+        Args: entries: at most `ORDER_WINDOW`: time and stream offset, the items of an outcome, and their size in bytes.
+        """
+        # What is sorted is a heap.
+        self._heap = [(key, self._count + at, items, size) for at, (key, items, size) in enumerate(entries, 1)]
+        self._count += len(entries)
+        self._size = sum(size for _, _, size in entries)
+        due: Sequence[T] = ()
+        while self._size > SIZE_MAX:
+            due = [*due, *self._pop_first()]
+        return due
+
     def _pop_first(self) -> Sequence[T]:
         _, _, items, size = heappop(self._heap)
         self._size -= size

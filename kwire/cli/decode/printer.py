@@ -74,12 +74,12 @@ class Printer:
         keys = np.array([key for key, _ in held], dtype=np.int64).reshape(-1, 2)
         times = np.concatenate([keys[:, 0], lines.times])
         offsets = np.concatenate([keys[:, 1], lines.offsets])
-        items: list[_Prebuilt | Sequence[_Item]] = [*(blocks for _, blocks in held), *lines.lines]
-        order = np.lexsort((offsets, times)).tolist()
+        items: list[_Prebuilt | Sequence[_Item]] = [*(_unwrap(blocks) for _, blocks in held), *lines.lines]
+        order = np.lexsort((offsets, times))
         due = len(order) - ORDER_WINDOW
         limit = due if self._left is None else min(due, self._left)
         texts: list[str] = []
-        for are_lines, group in groupby(map(items.__getitem__, order[:limit]), _is_prebuilt):
+        for are_lines, group in groupby(map(items.__getitem__, order[:limit].tolist()), _is_prebuilt):
             if are_lines:
                 texts += self._layout.add_prebuilt(cast("list[_Prebuilt]", list(group)))
             else:
@@ -88,12 +88,18 @@ class Printer:
         self._left = None if self._left is None else self._left - limit
         if texts:
             self._write(["\n".join(texts)])
-        for row in order[due:]:
-            self._hold(int(times[row]), int(offsets[row]), items[row])
+        rest = order[due:]
+        entries = []
+        rows = zip(times[rest].tolist(), offsets[rest].tolist(), map(items.__getitem__, rest.tolist()), strict=True)
+        for ts, offset, item in rows:
+            blocks = _wrap(item)
+            entries.append(((ts, offset), blocks, _count_characters(blocks)))
+        self._print(self._held.refill(entries))
+        self._flush_if_due()
 
-    def _hold(self, ts: int, offset: int, item: _Prebuilt | Sequence[_Item]) -> None:
-        """Add a row that is a line already, or the blocks of an outcome."""
-        blocks = [cast("_Prebuilt", item)] if _is_prebuilt(item) else cast("Sequence[_Item]", item)
+    def _hold(self, ts: int, offset: int, line: _Prebuilt) -> None:
+        """Add a row that is a line already."""
+        blocks = _wrap(line)
         self._print(self._held.push(PrebuiltRow(ts, offset, {}), blocks, _count_characters(blocks)))
         self._flush_if_due()
 
@@ -149,6 +155,16 @@ class Printer:
                 self._out.write(self._head + "\n")
                 self._head = ""
             self._out.write(text + "\n")
+
+
+def _wrap(item: _Prebuilt | Sequence[_Item]) -> Sequence[_Item]:
+    """The items of an outcome, of a line or of several blocks."""
+    return [cast("_Prebuilt", item)] if _is_prebuilt(item) else cast("Sequence[_Item]", item)
+
+
+def _unwrap(blocks: Sequence[_Item]) -> _Prebuilt | Sequence[_Item]:
+    """The line that is the only item of an outcome; else its items."""
+    return cast("_Prebuilt", blocks[0]) if len(blocks) == 1 and _is_prebuilt(blocks[0]) else blocks
 
 
 def _is_prebuilt(item: object) -> bool:
