@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from functools import cache, partial
 from struct import Struct, calcsize
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -30,10 +30,15 @@ from kwire.registry import DEFAULT_EDITION, codec_of_name
 from kwire.schema import FieldSpec, MessageSpec, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
-__all__ = ["FAILURES", "JsonWriter", "escape_text", "json_writer"]
+if TYPE_CHECKING:
+    from kwire.accelerator.plans import NativeJsonWriter
+
+__all__ = ["FAILURES", "JsonWriter", "JsonTextsWriter", "escape_text", "json_texts_writer", "json_writer"]
 
 #: Returns the JSON text of the message at an offset.
 JsonWriter = Callable[[bytes, int], str]
+#: Returns the JSON texts of the messages at several offsets; None for each that a `JsonWriter` raises an error for.
+JsonTextsWriter = Callable[[bytes, tuple[int, ...]], list[str | None]]
 
 # Limit of the stored texts of strings and of UUIDs, each.
 _STORED_MAX = 10_000
@@ -55,8 +60,32 @@ def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWri
         return None
     spec = load_schema(name, DEFAULT_EDITION)
     if NATIVE is not None:
-        return _native_writer(spec, version, is_escaped=is_escaped)
+        native = _native_writer(spec, version, is_escaped=is_escaped)
+        return None if native is None else native.write
     return _compiled_writer(spec, version, is_escaped=is_escaped)
+
+
+@cache
+def json_texts_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonTextsWriter | None:
+    """As `json_writer`, for many messages at once."""
+    write = json_writer(name, version, is_escaped=is_escaped)
+    if write is None:
+        return None
+    if NATIVE is not None:
+        native = _native_writer(load_schema(name, DEFAULT_EDITION), version, is_escaped=is_escaped)
+        return None if native is None else native.write_each
+
+    def write_each(data: bytes, offsets: tuple[int, ...]) -> list[str | None]:
+        """The text of each message, if it is of the usual kind."""
+        texts: list[str | None] = []
+        for at in offsets:
+            try:
+                texts.append(write(data, at))
+            except FAILURES:
+                texts.append(None)
+        return texts
+
+    return write_each
 
 
 def _compiled_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:
@@ -74,8 +103,8 @@ def _compiled_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> Js
     return writer
 
 
-def _native_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:
-    """The function of the accelerator."""
+def _native_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> NativeJsonWriter | None:
+    """The writer of the accelerator."""
     assert NATIVE is not None
     describe = _FieldDescriber(version, spec.name in RECORDS_FIELDS, r"\"" if is_escaped else '"')
     description = describe.describe_struct(spec.fields, is_flexible=spec.is_flexible(version))
@@ -85,8 +114,8 @@ def _native_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> Json
     texts = cast("_StringTexts", helpers["texts"])
     codecs = tuple(label.encode() for label in _CODEC_LABELS)
     functions = texts.__getitem__, helpers["float_text"], helpers["records_text"]
-    writer = NATIVE.JsonWriter(description, codecs, *functions, is_escaped)
-    return cast("JsonWriter", writer.write)
+    writer: NativeJsonWriter = NATIVE.JsonWriter(description, codecs, *functions, is_escaped)
+    return writer
 
 
 class _FieldDescriber(NamedTuple):

@@ -51,10 +51,25 @@ def read_record_columns(
     data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, is_decompressed: bool, /
 ) -> tuple[bytes, bytes, bytes, bytes]: ...
 
+class JsonWriter:
+    """Writes one version of a message as JSON."""
+
+    def __init__(
+        self,
+        description: tuple[Any, ...],
+        codecs: tuple[bytes, ...],
+        text_of: Callable[[bytes], str],
+        float_of: Callable[[float], str],
+        records_of: Callable[[bytes, int, int], str],
+        is_escaped: bool,
+    ) -> None: ...
+    def write(self, data: bytes, at: int, /) -> str: ...
+    def write_each(self, data: bytes, offsets: tuple[int, ...], /) -> list[str | None]: ...
+
 class SummaryReader:
     """Reads what summaries of one version of a message are made of."""
 
     def __init__(self, description: tuple[Any, ...], codecs: tuple[bytes, ...], acks: tuple[bytes, ...]) -> None: ...
     def read(
-        self, data: bytes, offsets: list[int], /
+        self, data: bytes, offsets: tuple[int, ...], /
     ) -> list[tuple[bytes, str, str, str, int | None, int] | None]: ...

@@ -48,6 +48,27 @@ class NativeCodec(Protocol):
         """The bytes. Raises as the Python code does."""
 
 
+class NativeJsonWriter(Protocol):
+    """What a `JsonWriter` of the extension has, for one version of a message."""
+
+    def write(self, data: bytes, at: int, /) -> str:
+        """The text of the message at an offset. Raises: FastPathError, or another of FAILURES."""
+
+    def write_each(self, data: bytes, offsets: tuple[int, ...], /) -> list[str | None]:
+        """The texts of the messages at these offsets; None for each that `write` raises an error for."""
+
+
+class NativeSummaryReader(Protocol):
+    """What a `SummaryReader` of the extension has, for one version of a message."""
+
+    def read(
+        self, data: bytes, offsets: tuple[int, ...], /
+    ) -> list[tuple[bytes, str, str, str, int | None, int] | None]:
+        """For the message at each offset a key of its fields, acquired ranges, acknowledgements and records as texts,
+        the epoch of a share session, and the longest wait in milliseconds; None where Python code must decode it.
+        """
+
+
 class MessageDescriber:
     """Describes one version of a message; called without arguments, it returns the description.
 

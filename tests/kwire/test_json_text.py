@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from kwire import registry
+from kwire.accelerator import is_accelerated
 from kwire.codec import decode, encode
 from kwire.errors import WireError
-from kwire.json_text import FAILURES, escape_text, json_writer
+from kwire.json_text import FAILURES, escape_text, json_texts_writer, json_writer
 from kwire.messages.fetch import FetchResponse
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.payload import RECORDS_FIELDS
@@ -174,3 +175,28 @@ def test_damaged_bytes_have_the_text_of_their_message_or_are_refused(name: str) 
         # Only valid bytes have a defined text.
         assert expected in {None, text}, raw.hex()
     assert made > 20
+
+
+@pytest.mark.parametrize("name", ["FetchResponse", "MetadataRequest", "ApiVersionsResponse", "ListOffsetsResponse"])
+def test_texts_of_many_messages_are_those_of_each(name: str) -> None:
+    chance = random.Random(3)
+    for vector in filled_vectors(name, registry.DEFAULT_EDITION):
+        mutated = [vector.raw, *(mutated_bytes(vector.raw, chance) for _ in range(20))]
+        offsets = tuple(sum(map(len, mutated[:index])) for index in range(len(mutated)))
+        data = b"".join([*mutated, AFTER])
+        write, write_each = json_writer(name, vector.version), json_texts_writer(name, vector.version)
+        assert write is not None
+        assert write_each is not None
+        expected: list[str | None] = []
+        for at in offsets:
+            try:
+                expected.append(write(data, at))
+            except FAILURES:
+                expected.append(None)
+
+        assert write_each(data, offsets) == expected
+        assert write_each(data, (-1, len(data) + 1)) == [None, None] or not is_accelerated()
+
+
+def test_messages_without_a_writer_have_none_for_many() -> None:
+    assert json_texts_writer("SaslAuthenticateRequest", 2) is None

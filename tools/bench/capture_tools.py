@@ -65,12 +65,19 @@ def dpkt_tool() -> Tool | None:
 
 def run(command: list[str]) -> float:
     """Run a command; return the CPU seconds of user and system. Raises: CalledProcessError."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=null, stderr=null, cwd=ROOT, env=_environment()) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return usage.ru_utime + usage.ru_stime
+
+
+def _environment() -> dict[str, str]:
+    """A Python process stores and finds its bytecode, as where it is installed, whatever the environment here says."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**environment, "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "kwire-bench-bytecode")}
 
 
 def peak_memory(file: Path) -> float:
@@ -82,8 +89,12 @@ def peak_memory(file: Path) -> float:
 def first_table(file: Path) -> tuple[float, float]:
     """CPU seconds of the import of Arrow, and of the first table of a process. Raises: CalledProcessError."""
     command = kwire_tool("", "first").on(file, 0)
-    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
-    arrow, table = map(float, out.split())
+    # The first run stores the bytecode.
+    outs = [
+        subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, env=_environment()).stdout
+        for _ in range(2)
+    ]
+    arrow, table = map(float, outs[-1].split())
     return arrow, table
 
 

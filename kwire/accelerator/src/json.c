@@ -434,16 +434,9 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
-static PyObject *writer_write(JsonWriter *self, PyObject *const *args, Py_ssize_t count) {
-    if (count != 2 || !PyBytes_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "write takes bytes and an offset");
-        return NULL;
-    }
-    Py_ssize_t at = PyLong_AsSsize_t(args[1]);
-    if (at == -1 && PyErr_Occurred()) {
-        return NULL;
-    }
-    Cursor cursor = {(const uint8_t *)PyBytes_AS_STRING(args[0]), at, PyBytes_GET_SIZE(args[0]), args[0], NULL};
+/* The text of the message at an offset; NULL, without an exception when only the Python code can write it. */
+static PyObject *write_text(const JsonWriter *self, PyObject *data, Py_ssize_t at) {
+    Cursor cursor = {(const uint8_t *)PyBytes_AS_STRING(data), at, PyBytes_GET_SIZE(data), data, NULL};
     Text text;
     text.bytes = text.small;
     text.size = 0;
@@ -456,8 +449,6 @@ static PyObject *writer_write(JsonWriter *self, PyObject *const *args, Py_ssize_
         } else if ((result = PyUnicode_New(text.size, 127)) != NULL) {
             memcpy(PyUnicode_1BYTE_DATA(result), text.bytes, (size_t)text.size);
         }
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetNone(fast_path_error);
     }
     if (text.bytes != text.small) {
         PyMem_Free(text.bytes);
@@ -465,9 +456,53 @@ static PyObject *writer_write(JsonWriter *self, PyObject *const *args, Py_ssize_
     return result;
 }
 
+static PyObject *writer_write(JsonWriter *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyBytes_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "write takes bytes and an offset");
+        return NULL;
+    }
+    Py_ssize_t at = PyLong_AsSsize_t(args[1]);
+    if (at == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *result = write_text(self, args[0], at);
+    if (result == NULL && !PyErr_Occurred()) {
+        PyErr_SetNone(fast_path_error);
+    }
+    return result;
+}
+
+static PyObject *writer_write_each(JsonWriter *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyBytes_CheckExact(args[0]) || !PyTuple_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "write_each takes bytes and a tuple of offsets");
+        return NULL;
+    }
+    PyObject *list = PyList_New(PyTuple_GET_SIZE(args[1]));
+    for (Py_ssize_t i = 0; list != NULL && i < PyTuple_GET_SIZE(args[1]); i++) {
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[1], i));
+        if (at == -1 && PyErr_Occurred()) {
+            Py_DECREF(list);
+            return NULL;
+        }
+        PyObject *text = write_text(self, args[0], at);
+        if (text == NULL && PyErr_Occurred()) {
+            if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+                Py_DECREF(list);
+                return NULL;
+            }
+            /* The caller's Python code finds it again. */
+            PyErr_Clear();
+        }
+        PyList_SET_ITEM(list, i, text == NULL ? Py_NewRef(Py_None) : text);
+    }
+    return list;
+}
+
 static PyMethodDef writer_methods[] = {
     {"write", (PyCFunction)(void (*)(void))writer_write, METH_FASTCALL,
      "write(data: bytes, at: int) -> str. Raises FastPathError, or another of FAILURES."},
+    {"write_each", (PyCFunction)(void (*)(void))writer_write_each, METH_FASTCALL,
+     "write_each(data: bytes, offsets: tuple) -> list of texts, None for those that `write` raises an error for."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -351,13 +351,13 @@ static PyObject *found_tuple(const SummaryReader *self, Found *found) {
 }
 
 static PyObject *reader_read(SummaryReader *self, PyObject *const *args, Py_ssize_t count) {
-    if (count != 2 || !PyBytes_CheckExact(args[0]) || !PyList_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "read takes bytes and a list of offsets");
+    if (count != 2 || !PyBytes_CheckExact(args[0]) || !PyTuple_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "read takes bytes and a tuple of offsets");
         return NULL;
     }
-    PyObject *list = PyList_New(PyList_GET_SIZE(args[1]));
-    for (Py_ssize_t i = 0; list != NULL && i < PyList_GET_SIZE(list); i++) {
-        Py_ssize_t at = i < PyList_GET_SIZE(args[1]) ? PyLong_AsSsize_t(PyList_GET_ITEM(args[1], i)) : -1;
+    PyObject *list = PyList_New(PyTuple_GET_SIZE(args[1]));
+    for (Py_ssize_t i = 0; list != NULL && i < PyTuple_GET_SIZE(args[1]); i++) {
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[1], i));
         if (at == -1 && PyErr_Occurred()) {
             Py_DECREF(list);
             return NULL;
@@ -518,7 +518,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyMethodDef reader_methods[] = {
     {"read", (PyCFunction)(void (*)(void))reader_read, METH_FASTCALL,
-     "read(data: bytes, offsets: list[int]) -> list of a tuple for each, or None where the Python code must read."},
+     "read(data: bytes, offsets: tuple) -> list of a tuple for each, or None where the Python code must read."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.span_data import SpanData
-from kwire.json_text import FAILURES, escape_text, json_writer
+from kwire.json_text import escape_text, json_texts_writer
 from kwire.payload import RECORDS_FIELDS
 from kwire.redact import redacted_json
 from kwire.registry import api_name, codec_of_name, header_versions
@@ -17,9 +17,10 @@ from kwire.registry import api_name, codec_of_name, header_versions
 if TYPE_CHECKING:
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.options import Options
-    from kwire.json_text import JsonWriter
 
 COLUMNS = frozenset({"body_request", "body_response"})
+# Larger bodies do not occur twice.
+_KNOWN_SIZE_MAX = 8192
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,36 +38,39 @@ def json_texts(
     for api_key, version, is_chosen in exchanges_by_version(exchanges):
         chosen = np.nonzero(is_chosen & (frame.size >= 0))[0]
         skip = exchanges.request.body[chosen] if is_request else 4 + (header_versions(api_key, version)[1] > 0)
-        at = (span.positions(frame.at[chosen]) + skip).tolist()
+        frame_at = span.positions(frame.at[chosen])
+        at, end = (frame_at + skip).tolist(), (frame_at + frame.size[chosen]).tolist()
         message_name = f"{api_name(api_key)}{'Request' if is_request else 'Response'}"
-        write = _text_writer(message_name, version, options, is_escaped=is_escaped)
-        for row, begin in zip(chosen.tolist(), at, strict=True):
-            out[row] = write(data, begin)
+        texts = _make_texts(message_name, version, data, (at, end), options, is_escaped=is_escaped)
+        for row, text in zip(chosen.tolist(), texts, strict=True):
+            out[row] = text
     return out
 
 
-def _text_writer(name: str, version: int, options: Options, *, is_escaped: bool) -> JsonWriter:
-    """A function that returns the JSON text of a valid body."""
+def _make_texts(
+    name: str, version: int, data: bytes, ranges: tuple[list[int], list[int]], options: Options, *, is_escaped: bool
+) -> list[str]:
+    """The JSON texts of valid bodies. Args: ranges: where they begin and end."""
+    begins, ends = ranges
     has_payload = options.payload and name in RECORDS_FIELDS
-    write = None if has_payload else json_writer(name, version, is_escaped=is_escaped)
+    write_each = None if has_payload else json_texts_writer(name, version, is_escaped=is_escaped)
+    made = [None] * len(begins) if write_each is None else write_each(data, tuple(begins))
     read = codec_of_name(name).readers[version]
-
-    def write_decoded(data: bytes, at: int) -> str:
-        """The text of the decoded message."""
-        message, _ = read(data, at)
-        tree = redacted_json(message, version, show_secrets=options.show_secrets, payload=options.payload)
-        text = _encode(tree).decode()
-        return escape_text(text) if is_escaped else text
-
-    if write is None:
-        return write_decoded
-    write_bytes = write
-
-    def write_any(data: bytes, at: int) -> str:
-        """The text of the bytes; of the decoded message if they have anything unusual."""
-        try:
-            return write_bytes(data, at)
-        except FAILURES:
-            return write_decoded(data, at)
-
-    return write_any
+    # The texts of decoded messages: many connections begin with the same ones.
+    known: dict[bytes, str] = {}
+    texts: list[str] = []
+    for text, begin, end in zip(made, begins, ends, strict=True):
+        if text is not None:
+            texts.append(text)
+            continue
+        body = data[begin:end]
+        decoded = known.get(body)
+        if decoded is None:
+            message, _ = read(data, begin)
+            tree = redacted_json(message, version, show_secrets=options.show_secrets, payload=options.payload)
+            decoded = _encode(tree).decode()
+            decoded = escape_text(decoded) if is_escaped else decoded
+            if len(body) <= _KNOWN_SIZE_MAX:
+                known[body] = decoded
+        texts.append(decoded)
+    return texts

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.decode_plan import StructPlan, message_plan
 from kwire.capture.columnar.lazy_message import LazyMessage
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.registry import API_KEYS, api_name, header_versions
+from kwire.registry import API_KEYS, api_name, codec_of_name, header_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
     from kwire.capture.columnar.span_data import SpanData
@@ -83,17 +84,28 @@ def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: 
     columns = (exchanges.flow, request.api_key, request.api_version, request.frame.ts, request_at, response_at)
     data = span.data
     for flow_number, api_key, version, ts, at, after_id in zip(*(column.tolist() for column in columns), strict=True):
-        flow, (request_name, response_name, tags) = builder.build_flow(flow_number), _lazy_names(api_key, version)
-        body = LazyMessage(request_name, version, data, at)
+        flow, (read_request, response_name, tags) = builder.build_flow(flow_number), _message_readers(api_key, version)
+        body = read_request(data, at)
         answer = LazyMessage(response_name, version, data, after_id + tags) if after_id >= 0 else None
         yield SessionExchange(flow.ends[1 - flow.client_side], api_key, version, ts, body, answer)
 
 
 @cache
-def _lazy_names(api_key: int, version: int) -> tuple[str, str, int]:
-    """The names of request and response, and the size of the empty tags in the header of the response."""
+def _message_readers(api_key: int, version: int) -> tuple[Callable[[bytes, int], Any], str, int]:
+    """A function that reads the request, the name of the response, and the size of the empty tags in its header."""
     name = api_name(api_key)
-    return f"{name}Request", f"{name}Response", int(header_versions(api_key, version)[1] > 0)
+    read: Callable[[bytes, int], Any]
+    if NATIVE is None:
+        read = partial(LazyMessage, f"{name}Request", version)
+    else:
+        # The accelerator decodes all of a request sooner than Python code the first fields.
+        read = _request_reader(f"{name}Request", version)
+    return read, f"{name}Response", int(header_versions(api_key, version)[1] > 0)
+
+
+def _request_reader(name: str, version: int) -> Callable[[bytes, int], Any]:
+    read = codec_of_name(name).readers[version]
+    return lambda data, at: read(data, at)[0]
 
 
 def _is_relevant(exchanges: ExchangeColumns) -> Bools:

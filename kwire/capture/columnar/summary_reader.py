@@ -11,16 +11,16 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.accelerator import NATIVE
-from kwire.capture.columnar.summary_description import describe_message
 from kwire.capture.rows.exchange_summary import summarize_head
 from kwire.capture.rows.share_rows import ACK_NAMES
+from kwire.capture.rows.summary_description import describe_message
 from kwire.payload import codec_name
 from kwire.registry import codec_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.accelerator.native import SummaryReader as NativeReader
+    from kwire.accelerator.plans import NativeSummaryReader
     from kwire.capture.kafka.topic_names import TopicNames
 
 # Of a missing response.
@@ -50,14 +50,17 @@ class SummaryReader:
         self._names = names
         self._heads: dict[tuple[bytes, bytes], str] = {}
 
-    def read(self, data: bytes, request_at: list[int], response_at: list[int]) -> Sequence[ExchangeSummary | None]:
+    def read(
+        self, data: bytes, request_at: Sequence[int], response_at: Sequence[int]
+    ) -> Sequence[ExchangeSummary | None]:
         """The summary of each exchange with valid bodies; None for one that must be decoded.
 
         Args: request_at, response_at: where the bodies are in the data; -1 for a missing response.
         """
         if self._asked is None or self._answered is None:
             return [None] * len(request_at)
-        requests, responses = self._asked.read(data, request_at), self._answered.read(data, response_at)
+        requests = self._asked.read(data, tuple(request_at))
+        responses = self._answered.read(data, tuple(response_at))
         summaries: list[ExchangeSummary | None] = []
         heads = self._heads
         for request, answer, at, answer_at in zip(requests, responses, request_at, response_at, strict=True):
@@ -85,10 +88,10 @@ class SummaryReader:
 
 
 @cache
-def _native_reader(name: str, version: int) -> NativeReader | None:
+def _native_reader(name: str, version: int) -> NativeSummaryReader | None:
     """The accelerator's reader of a message; None where there is none."""
     description = None if NATIVE is None else describe_message(name, version)
     if NATIVE is None or description is None:
         return None
-    reader: NativeReader = NATIVE.SummaryReader(description, _CODECS, _ACKS)
+    reader: NativeSummaryReader = NATIVE.SummaryReader(description, _CODECS, _ACKS)
     return reader

@@ -29,6 +29,25 @@ def test_the_buffer_is_limited_to_the_window() -> None:
     assert came[-3:] == [(), [0], [1]]
 
 
+def test_what_was_taken_can_be_put_back() -> None:
+    held = ReorderBuffer[int](counts_all=True)
+    for ts in (3, 1):
+        held.push(at(ts), [ts], 10)
+    taken = [(key, items, 10) for key, items in held.take_all()]
+
+    assert held.pop() is None
+    assert held.refill([*taken, ((4, 0), [4], 10)]) == ()
+    assert held.push(at(2), [2], 10) == ()
+    assert [held.pop() for _ in range(5)] == [[1], [2], [3], [4], None]
+
+
+def test_what_is_put_back_is_limited_in_size() -> None:
+    held = ReorderBuffer[int]()
+
+    assert held.refill([((ts, 0), [ts], SIZE_MAX // 2) for ts in range(4)]) == [0, 1]
+    assert held.pop() == [2]
+
+
 def test_the_buffer_is_limited_in_size() -> None:
     held, quarter = ReorderBuffer[int](), SIZE_MAX // 4
     came = [held.push(at(ts), [ts], quarter) for ts in (4, 3, 2, 1, 0)]

@@ -38,7 +38,7 @@ _Path = tuple[str, ...]
 
 
 def describe_message(name: str, version: int) -> Description | None:
-    """The description of a message of the default edition; None if its bytes do not tell its summary."""
+    """The description of a message of the default edition; None if it must be decoded."""
     codec = codec_of_name(name)
     describer = _Describer(codec, version)
     spec = load_schema(codec.name, codec.edition)
@@ -118,4 +118,3 @@ def _special_roles(codec: Codec) -> Mapping[_Path, int]:
 def _names_topic(name: str, shape: FieldShape) -> bool:
     """Whether a field of a struct has the name, the id or partitions of a topic."""
     return name in {shape.name, shape.number, "topic_id", *shape.numbers, *shape.names}
-
