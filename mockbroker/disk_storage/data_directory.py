@@ -1,0 +1,135 @@
+"""`DataDirectory`: the folder in which a cluster stores everything: a log directory in Kafka's layout for each node.
+
+A node's log directory is `node-<id>`. Source: Kafka's LogManager, MetaPropertiesEnsemble and CleanShutdownFileHandler.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from mockbroker.disk_storage.boot_id import read_boot_id
+from mockbroker.log_directory.directory_lock import DirectoryLock
+from mockbroker.log_directory.disk_files import DiskFiles
+from mockbroker.log_directory.file_layer import FileLayer
+from mockbroker.log_directory.formats import properties
+from mockbroker.log_directory.formats.damage import DamagedFileError
+from mockbroker.log_directory.formats.properties import DirectoryIdentity
+
+#: In each node's directory: the boot id of the machine while a process uses it, empty afterwards.
+BOOT_ID = ".mockbroker-boot-id"
+_UUID_SIZE = 16
+
+
+class DirectoryOptions(msgspec.Struct, frozen=True):
+    """How a data directory is used.
+
+    fsync: acknowledgements wait for the disk. repair: cut a log at damage that valid batches follow. report: called
+    with a line for everything that was mended.
+    """
+
+    fsync: bool = False
+    repair: bool = False
+    report: Callable[[str], None] = lambda _: None
+
+
+class DataDirectory:
+    """An open data directory.
+
+    files: those below it. cluster_id: None in a new directory. directory_ids: by node, where there is one. was_clean:
+    the cluster was shut down, so that every file is complete. is_same_boot: the machine has not been started again
+    since the directory was used: everything that was written is there, even if the process was killed.
+    """
+
+    def __init__(
+        self, files: FileLayer, node_ids: Iterable[int], options: DirectoryOptions, *, boot_id: str | None = None
+    ) -> None:
+        """Open the directory without a lock. Raises: DamagedFileError, OSError."""
+        self.files = files
+        self.node_ids = tuple(node_ids)
+        self.options = options
+        self.cluster_id: str | None = None
+        self.directory_ids: dict[int, bytes] = {}
+        self._locks: list[DirectoryLock] = []
+        for node_id in self.node_ids:
+            files.create_folder(self.node_folder(node_id))
+            self._read_identity(node_id)
+        clean_nodes = [node_id for node_id in self.node_ids if self._take_clean_mark(node_id)]
+        self.was_clean = len(clean_nodes) == len(self.node_ids)
+        self.is_same_boot = boot_id is not None and all(
+            files.read_file(f"{self.node_folder(node_id)}/{BOOT_ID}") == boot_id.encode() for node_id in self.node_ids
+        )
+        for node_id in self.node_ids:
+            files.write_file(f"{self.node_folder(node_id)}/{BOOT_ID}", (boot_id or "").encode())
+
+    @classmethod
+    def open(cls, path: Path, node_ids: Iterable[int], options: DirectoryOptions) -> DataDirectory:
+        """Open a directory for this process alone; it is created if it does not exist.
+
+        Raises: DirectoryInUseError, DamagedFileError, OSError.
+        """
+        node_ids = tuple(node_ids)
+        files = DiskFiles(path)
+        locks: list[DirectoryLock] = []
+        try:
+            for node_id in node_ids:
+                files.create_folder(cls.node_folder(node_id))
+                locks.append(DirectoryLock(path / cls.node_folder(node_id)))
+            directory = cls(files, node_ids, options, boot_id=read_boot_id())
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+        directory._locks = locks
+        return directory
+
+    @staticmethod
+    def node_folder(node_id: int) -> str:
+        """The name of a node's log directory."""
+        return f"node-{node_id}"
+
+    def initialize(self, cluster_id: str, rng: random.Random) -> None:
+        """Write the identity of nodes that have none. Raises: OSError."""
+        self.cluster_id = cluster_id
+        for node_id in self.node_ids:
+            if node_id not in self.directory_ids:
+                self.directory_ids[node_id] = rng.randbytes(_UUID_SIZE)
+                identity = DirectoryIdentity(cluster_id, node_id, self.directory_ids[node_id])
+                path = f"{self.node_folder(node_id)}/{properties.META_PROPERTIES}"
+                self.files.write_file(path, properties.write_meta_properties(identity), sync=True)
+
+    def close(self, *, clean: bool, broker_epochs: Mapping[int, int] | None = None) -> None:
+        """Release the directory. clean: all logs are closed and everything is written. Raises: OSError."""
+        try:
+            for node_id in self.node_ids if clean else ():
+                mark = properties.write_clean_shutdown((broker_epochs or {}).get(node_id, -1))
+                path = f"{self.node_folder(node_id)}/{properties.CLEAN_SHUTDOWN}"
+                self.files.write_file(path, mark, sync=True)
+        finally:
+            for lock in self._locks:
+                lock.release()
+            self._locks = []
+
+    def _read_identity(self, node_id: int) -> None:
+        path = f"{self.node_folder(node_id)}/{properties.META_PROPERTIES}"
+        data = self.files.read_file(path)
+        if data is None:
+            return
+        identity = properties.read_meta_properties(data, path)
+        if identity.node_id != node_id:
+            raise DamagedFileError(path, None, f"the directory of node {identity.node_id}, not {node_id}")
+        if self.cluster_id not in (None, identity.cluster_id):
+            problem = f"cluster id {identity.cluster_id}; the other nodes have {self.cluster_id}"
+            raise DamagedFileError(path, None, problem)
+        self.cluster_id = identity.cluster_id
+        self.directory_ids[node_id] = identity.directory_id
+
+    def _take_clean_mark(self, node_id: int) -> bool:
+        """Return whether the node's directory has the mark of a clean shutdown, and remove it."""
+        path = f"{self.node_folder(node_id)}/{properties.CLEAN_SHUTDOWN}"
+        is_clean = self.files.read_file(path) is not None
+        self.files.remove(path)
+        return is_clean
