@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kwire.records import Record
@@ -126,7 +127,7 @@ class DeadLetterChecker:
     def _find_original(self, key: ShareKey, offset: int) -> Record | None:
         topic, store = self._core.state.metadata.topic_by_id(key.topic_id), self._core.state.log_store
         log: PartitionLog | None = None if topic is None or store is None else store.open_log(topic, key.partition)
-        batches = [] if log is None else log.batches_from(offset)[:1]
+        batches = [] if log is None else islice(log.batches_from(offset), 1)
         return next((one for batch in batches for one in batch.records() if one.offset == offset), None)
 
     def _queue_partitions(self, group_id: str) -> list[object]:

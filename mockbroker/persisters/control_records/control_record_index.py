@@ -6,7 +6,7 @@ the file is missing or invalid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +53,7 @@ class ControlRecordIndex:
         """The offset of the newest checkpoint of each group with a state."""
         return {name: chain.checkpoint_offset for name, chain in self.states.items() if chain.has_start}
 
-    def replay_batches(self, batches: Sequence[StoredBatch]) -> None:
+    def replay_batches(self, batches: Iterable[StoredBatch]) -> None:
         """Apply the control records of batches."""
         for batch in batches:
             if not batch.is_hidden:

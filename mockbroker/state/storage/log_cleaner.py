@@ -9,7 +9,7 @@ MemoryRecords.filterTo; pinned by the conversations other-log-* and share-compac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -37,7 +37,8 @@ def delete_old_segments(log: PartitionLog, rules: CleanerRules, *, now_ms: int) 
     """Delete whole segments from the front: those below the log start, then by size, then by age."""
     segments = log.segments
     below = segments.floor_index(log.start_offset) if len(segments) else 0
-    segments.drop_first(below)
+    if below:
+        log.storage.drop_first_segments(below)
     if not rules.deletes:
         return
     spare = segments.size - rules.retention_bytes
@@ -111,13 +112,15 @@ def compaction_due_ms(log: PartitionLog, rules: CleanerRules, *, now_ms: int) ->
 def compact_log(log: PartitionLog, cleanable: CleanableRange, rules: CleanerRules, *, now_ms: int) -> None:
     """Compact a log up to the end of its cleanable range."""
     cleaner = _Cleaner(log, cleanable, rules, now_ms=now_ms)
-    remaining = [cleaned for batch in cleaner.batches if (cleaned := cleaner.clean_batch(batch)) is not None]
     count = log.segments.floor_index(cleanable.end_offset)
     groups = _group_segments(log.segments, count, rules.roll.size_max)
     ends = [*(group[0].base_offset for group in groups[1:]), cleanable.end_offset]
-    merged = [_merge_segments(group, end, remaining) for group, end in zip(groups, ends, strict=True)]
-    log.replace_batches_below(cleanable.end_offset, remaining, cleaner.transactions.retained)
-    log.segments.replace_first(count, merged)
+    cleaned = (
+        (_merge_segments(group), cleaner.clean_batches(group[0].base_offset, end))
+        for group, end in zip(groups, ends, strict=True)
+    )
+    log.replace_first_segments(count, cleanable.end_offset, cleaned)
+    log.producers.replace_aborted_below(cleanable.end_offset, cleaner.transactions.retained)
     log.segments.cleaned_to = cleanable.end_offset
 
 
@@ -136,9 +139,9 @@ def _delete_segments(log: PartitionLog, count: int, rules: CleanerRules, *, now_
         return
     segments = log.segments
     if count == len(segments):
-        segments.roll_segment(log.end_offset, rules.roll, now_ms=now_ms)
+        log.roll_segment(rules.roll, now_ms=now_ms)
     log.delete_records_before(max(segments[count].base_offset, log.start_offset))
-    segments.drop_first(count)
+    log.storage.drop_first_segments(count)
 
 
 def _dirty_segments(segments: LogSegments, first: int) -> Sequence[LogSegment]:
@@ -182,20 +185,10 @@ def _group_segments(segments: LogSegments, count: int, size_max: int) -> list[li
     return groups
 
 
-def _merge_segments(group: Sequence[LogSegment], end: int, remaining: Sequence[StoredBatch]) -> LogSegment:
-    """One segment for a group that ends at an offset, with its remaining batches and the last write time."""
+def _merge_segments(group: Sequence[LogSegment]) -> LogSegment:
+    """One segment for a group, still empty, with the time of its last write."""
     first, last = group[0], group[-1]
-    inside = [batch for batch in remaining if first.base_offset <= batch.base_offset < end]
-    return LogSegment(
-        first.base_offset,
-        first.created_ms,
-        last.written_ms,
-        first.jitter_ms,
-        sum(batch.size for batch in inside),
-        inside[0].max_timestamp if inside else -1,
-        max((batch.max_timestamp for batch in inside), default=-1),
-        batch_count=len(inside),
-    )
+    return LogSegment(first.base_offset, first.created_ms, last.written_ms, first.jitter_ms)
 
 
 class _CleanedTransactions:
@@ -252,13 +245,19 @@ class _Cleaner:
     def __init__(self, log: PartitionLog, cleanable: CleanableRange, rules: CleanerRules, *, now_ms: int) -> None:
         self._end = cleanable.end_offset
         aborted = log.aborted_transactions(0, self._end)
-        self.batches = log.batches_below(self._end)
         self.transactions = _CleanedTransactions(aborted)
         self._log = log
-        self._newest = _newest_offsets(self.batches, aborted, cleanable.first_dirty_offset)
+        self._newest = _newest_offsets(log.batches_below(self._end), aborted, cleanable.first_dirty_offset)
         self._last_of_each = log.producers.last_batches()
         self._tombstones_ms = rules.tombstones_ms
         self._now_ms = now_ms
+
+    def clean_batches(self, first: int, end: int) -> Iterator[StoredBatch]:
+        """What remains of the batches between two offsets; those before `first` have been cleaned."""
+        for batch in self._log.storage.batches_between(max(first, self._log.start_offset), end):
+            cleaned = self.clean_batch(batch)
+            if cleaned is not None:
+                yield cleaned
 
     def clean_batch(self, stored: StoredBatch) -> StoredBatch | None:
         """The batch as it is, rewritten, with its header only, or None."""

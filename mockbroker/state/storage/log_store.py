@@ -143,7 +143,7 @@ class LogStore:
             if change is TopicChange.DELETED:
                 deleted = self._logs.pop(key, None)
                 if deleted is not None:
-                    deleted.segments.release_memory()
+                    deleted.storage.remove()
                 self._stopped_replicas.pop(key, None)
                 if self._cleaner_schedule is not None:
                     self._cleaner_schedule.forget_log(key)

@@ -1,24 +1,31 @@
-"""The log of one partition: batches in memory, in offset order."""
+"""The log of one partition: batches in offset order, in memory or in files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch, ControlType, parse_header, with_append_time, write_marker
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.deleted_batches import DeletedBatches
+from mockbroker.state.storage.batch_storage import BatchStorage, CleanedSegment
 from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
-from mockbroker.state.storage.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
+from mockbroker.state.storage.memory_batches import MemoryBatches
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
-from mockbroker.state.storage.segments import LogSegments
-from mockbroker.state.storage.stored_batch import AppendResult, BatchRange, LogSlice, StoredBatch, TimestampOffset
+from mockbroker.state.storage.segments import RollRules
+from mockbroker.state.storage.stored_batch import (
+    AppendResult,
+    BatchRange,
+    LogSlice,
+    NewBatch,
+    StoredBatch,
+    TimestampOffset,
+)
 from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
@@ -41,7 +48,7 @@ class PartitionLog:
     change of the log start or the high watermark. A following replica has every record at once, so the high watermark
     is the end of the log unless it is held (`mockbroker.state.storage.replicas`). on_hidden_append: called instead when
     no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any. budget: of
-    the memory of all logs.
+    the memory of all logs. storage: of the batches; in memory if None.
     """
 
     def __init__(
@@ -50,19 +57,18 @@ class PartitionLog:
         moved: Callable[[], None] = lambda: None,
         grown: Callable[[], None] = lambda: None,
         budget: MemoryBudget | None = None,
+        storage: BatchStorage | None = None,
     ) -> None:
         self.start_offset = 0
         self.end_offset = 0
         self.producers = ProducerStates()
-        self.segments = LogSegments(budget)
+        self.storage: BatchStorage = MemoryBatches(budget) if storage is None else storage
+        self.segments = self.storage.segments
         self._verification_guards = VerificationGuards()
         self._rules = rules
         self._on_offsets_changed = moved
         self._on_hidden_append = grown
         self.hidden_batches: HiddenBatches | None = None
-        self._deleted_batches = DeletedBatches()
-        self._index = BatchIndex()
-        self._buffer = LogBuffer()
         self._leader_epochs = LeaderEpochCache()
         self._held_high_watermark: int | None = None
 
@@ -198,13 +204,13 @@ class PartitionLog:
 
     def has_visible_between(self, first: int, end: int) -> bool:
         """Return whether a visible batch has an offset from `first` up to, not including, `end`."""
-        batches = self._index.batches
-        at = first_visible(batches, self._index.find_offset(first), len(batches))
-        return at < len(batches) and batches[at].base_offset < end
+        visible = (batch for batch in self.storage.batches_between(first) if not batch.is_hidden)
+        following = next(visible, None)
+        return following is not None and following.base_offset < end
 
-    def batches_from(self, offset: int) -> list[StoredBatch]:
+    def batches_from(self, offset: int) -> Iterable[StoredBatch]:
         """All batches that end at an offset or later, hidden ones included."""
-        return self._index.batches[self._index.find_offset(offset) :]
+        return self.storage.batches_between(max(offset, self.start_offset))
 
     def read(
         self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None, partial: bool = False
@@ -217,8 +223,8 @@ class PartitionLog:
         Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end the result is empty. UNKNOWN_SERVER_ERROR for a
         negative `max_bytes` before the end. Source: Kafka's LocalLog.read and LogSegment.read.
         """
-        first, last = self._find_range(offset, max_bytes, up_to)
-        index, batches = self._index, self._index.batches
+        index, first, last = self._find_range(offset, max_bytes, up_to)
+        batches = index.batches
         if self.hidden_batches is not None:
             return LogSlice(*read_visible(batches[first:last], max_bytes, min_one=min_one))
         next_index = index.find_end_by_size(first, last, max_bytes)
@@ -240,33 +246,34 @@ class PartitionLog:
         if self.hidden_batches is not None:
             read = self.read(offset, max_bytes, up_to=up_to)
             return read.size, not read.batches or read.batches[-1].last_offset + 1 >= up_to
-        (first, last), index = self._find_range(offset, max_bytes, up_to), self._index
+        index, first, last = self._find_range(offset, max_bytes, up_to)
         end = max(index.find_end_by_size(first, last, max_bytes), first + 1) if first < last else first
         is_all = first == end or index.batches[end - 1].last_offset + 1 >= up_to
         return index.size_between(first, end), is_all
 
-    def _find_range(self, offset: int, max_bytes: int, up_to: int | None) -> tuple[int, int]:
-        """The indexes of the batches that a read may return: from the first one, visible, to the end of its segment."""
+    def _find_range(self, offset: int, max_bytes: int, up_to: int | None) -> tuple[BatchIndex, int, int]:
+        """The batches that a read may return, by index: from the first, visible one to the end of its segment."""
         start, log_end = self.start_offset, self.end_offset
         if not start <= offset <= log_end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within {start} to {log_end}")
         end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
         if max_bytes < 0 and offset < end:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
-        index = self._index
+        index = self.storage.index_from(offset, max_bytes)
         first, last = index.find_offset(offset), index.find_offset(max(offset, end))
         if self.hidden_batches is not None:
             first = first_visible(index.batches, first, last)
         segment_end = self.segments.segment_end(index.batches[first].base_offset) if first < last else None
-        return first, last if segment_end is None or segment_end >= end else index.find_offset(segment_end)
+        return index, first, last if segment_end is None or segment_end >= end else index.find_offset(segment_end)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record from the log start on with this timestamp or a later one, or None."""
-        return find_first_since(self._index, timestamp, start_offset=self.start_offset)
+        return find_first_since(self.storage.batches_since(timestamp), timestamp, start_offset=self.start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all segments, deleted records included, or None."""
-        return find_newest(self._index, self._deleted_batches.newest_batch(self.segments))
+        newest, batches = self.storage.newest_batches()
+        return find_newest(batches, newest)
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
@@ -279,13 +286,10 @@ class PartitionLog:
         LocalLog.addAbortedTransactions.
         """
         first, end = read.batches[0].base_offset, read.batches[-1].last_offset + 1
-        batches, find = self._index.batches, self._index.find_offset
         if read.cut_batch is not None:
-            end = batches[find(end)].base_offset + 1
-        indexed = self.segments.next_indexed(first, end)
-        if indexed is not None:
-            upper = batches[find(indexed)].last_offset
-        else:
+            end = read.cut_batch.base_offset + 1
+        upper = self.storage.last_of_next_indexed(first, end)
+        if upper is None:
             upper = self.segments.segment_end(first) or self.end_offset
         return self.aborted_transactions(offset, upper)
 
@@ -299,9 +303,7 @@ class PartitionLog:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, high watermark {self.high_watermark}")
         if target > self.start_offset:
             self.start_offset = target
-            count = self._index.find_offset(target)
-            self._deleted_batches.add_batches(self._index.batches[:count], self.segments)
-            self._index.replace_first(count, [])
+            self.storage.delete_below(target)
             if self.hidden_batches is not None:
                 self.hidden_batches.replace_offsets_below(target, ())
             self.producers.drop_aborted_below(target)
@@ -309,20 +311,21 @@ class PartitionLog:
             self._on_offsets_changed()
         return self.start_offset
 
-    def batches_below(self, offset: int) -> list[StoredBatch]:
-        """All batches that end below an offset."""
-        return self._index.batches[: self._index.find_offset(offset)]
+    def batches_below(self, offset: int) -> Iterable[StoredBatch]:
+        """All batches that end below an offset, hidden ones included."""
+        return self.storage.batches_between(self.start_offset, offset)
 
-    def replace_batches_below(self, offset: int, batches: list[StoredBatch], aborted: list[AbortedTransaction]) -> None:
-        """Replace all batches and aborted transactions below an offset by those that the cleaner has kept."""
-        # In a buffer of their own: one batch would keep the chunk with all that were removed.
-        buffer = LogBuffer()
-        moved = (batch.moved_to(*buffer.append(batch.raw)) for batch in batches)
-        self._index.replace_first(self._index.find_offset(offset), moved)
-        if self.hidden_batches is not None:
-            hidden = (batch.base_offset for batch in batches if batch.is_hidden)
-            self.hidden_batches.replace_offsets_below(offset, hidden)
-        self.producers.replace_aborted_below(offset, aborted)
+    def roll_segment(self, rules: RollRules, *, now_ms: int) -> None:
+        """Start a segment at the end of the log."""
+        self.storage.roll_segment(self.end_offset, rules, now_ms=now_ms)
+
+    def replace_first_segments(self, count: int, end: int, cleaned: Iterable[CleanedSegment]) -> None:
+        """Replace the first segments, which end at an offset, by those that the cleaner has made of them."""
+        hidden = None if self.hidden_batches is None else list[int]()
+        kept = cleaned if hidden is None else _collect_hidden(cleaned, hidden)
+        self.storage.replace_first_segments(count, end, kept)
+        if self.hidden_batches is not None and hidden is not None:
+            self.hidden_batches.replace_offsets_below(end, hidden)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int] | None:
         """The largest epoch up to this one and its end offset; None for an unknown or future epoch."""
@@ -338,7 +341,7 @@ class PartitionLog:
         Producer states are rebuilt from the remaining records, and verifications are dropped.
         Source: Kafka's UnifiedLog.truncateTo.
         """
-        removed = self._index.truncate(self._index.find_offset(offset))
+        removed = self.storage.truncate_to(offset)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         if self._held_high_watermark is not None:
@@ -346,8 +349,7 @@ class PartitionLog:
         self._leader_epochs.truncate_from_end(offset)
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)
-        self.segments.truncate_to(offset, [(batch.base_offset, batch.size) for batch in removed])
-        self.producers = self.producers.truncated_to(offset, self._index.batches)
+        self.producers = self.storage.producers_until(offset, self.producers)
         self._verification_guards = VerificationGuards()
         self._on_offsets_changed()
         return removed
@@ -356,9 +358,10 @@ class PartitionLog:
         """Append batches that were truncated, with their own offsets and epochs."""
         for batch in batches:
             self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
-            self._index.append(batch)
-            timestamp = batch.max_timestamp
-            self.segments.add_batch(batch.base_offset, batch.size, timestamp, self._rules().roll, now_ms=timestamp)
+            new = NewBatch(
+                batch.base_offset, batch.last_offset, batch.max_timestamp, batch.leader_epoch, batch.is_hidden
+            )
+            self.storage.append(batch.raw, new, self._rules(), now_ms=batch.max_timestamp)
             self.end_offset = batch.last_offset + 1
             if batch.is_hidden:
                 self._add_hidden(batch.base_offset)
@@ -373,11 +376,10 @@ class PartitionLog:
             self._verification_guards.check_sequence(batch, is_first=is_first)
 
     def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
-        first_offset, size, epoch = self.end_offset, len(data), self.leader_epoch
+        first_offset = self.end_offset
         last_offset = first_offset + batch.last_offset - batch.base_offset
-        chunk, at = self._buffer.append(data, (first_offset, epoch))
-        self._index.append(StoredBatch(first_offset, last_offset, size, chunk, at, max_timestamp, epoch, hidden))
-        self.segments.add_batch(first_offset, size, max_timestamp, self._rules().roll, now_ms=now_ms)
+        new = NewBatch(first_offset, last_offset, max_timestamp, self.leader_epoch, hidden)
+        self.storage.append(data, new, self._rules(), now_ms=now_ms)
         self.end_offset = last_offset + 1
         if hidden:
             self._add_hidden(first_offset)
@@ -387,3 +389,15 @@ class PartitionLog:
         if self.hidden_batches is None:
             self.hidden_batches = HiddenBatches()
         self.hidden_batches.add_offset(offset)
+
+
+def _collect_hidden(cleaned: Iterable[CleanedSegment], offsets: list[int]) -> Iterable[CleanedSegment]:
+    """The segments, while the offsets of their hidden batches are collected."""
+
+    def collect(batches: Iterable[StoredBatch]) -> Iterable[StoredBatch]:
+        for batch in batches:
+            if batch.is_hidden:
+                offsets.append(batch.base_offset)
+            yield batch
+
+    return ((segment, collect(batches)) for segment, batches in cleaned)

@@ -53,6 +53,15 @@ class LogSegment(msgspec.Struct):
         """The time that its retention is counted from."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.written_ms
 
+    def add_batch(self, size: int, timestamp: int) -> None:
+        """Count a batch that is added at the end, with its largest timestamp."""
+        if not self.size:
+            self.first_timestamp = timestamp
+        self.size += size
+        self.batch_count += 1
+        if timestamp > self.max_timestamp:  # noqa: PLR1730 (max() would be a call for each batch)
+            self.max_timestamp = timestamp
+
     def is_full(self, size: int, timestamp: int, rules: RollRules, *, now_ms: int) -> bool:
         """Return whether a batch of this size and largest timestamp has to start another segment."""
         since_ms = timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
@@ -92,20 +101,20 @@ class LogSegments:
 
     def add_batch(self, base_offset: int, size: int, timestamp: int, rules: RollRules, *, now_ms: int) -> None:
         """Add a batch at the end of the log; it starts a segment when the last one is full."""
-        if not self._segments or self._segments[-1].is_full(size, timestamp, rules, now_ms=now_ms):
+        if self.needs_roll(size, timestamp, rules, now_ms=now_ms):
             self.roll_segment(base_offset, rules, now_ms=now_ms)
         last = self._segments[-1]
-        if not last.size:
-            last.first_timestamp = timestamp
         if last.unindexed_size > rules.index_interval:
             last.indexed_offsets.append(base_offset)
             last.unindexed_size = 0
         last.unindexed_size += size
-        last.size += size
-        last.batch_count += 1
+        last.add_batch(size, timestamp)
         self.budget.used += size + BATCH_COST
-        last.max_timestamp = max(last.max_timestamp, timestamp)
         last.written_ms = now_ms
+
+    def needs_roll(self, size: int, timestamp: int, rules: RollRules, *, now_ms: int) -> bool:
+        """Return whether a batch of this size and largest timestamp has to start a segment."""
+        return not self._segments or self._segments[-1].is_full(size, timestamp, rules, now_ms=now_ms)
 
     def roll_segment(self, base_offset: int, rules: RollRules, *, now_ms: int) -> None:
         """Start a segment at this offset; an empty one that starts there is replaced."""

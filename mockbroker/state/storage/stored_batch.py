@@ -55,6 +55,16 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
         return self.header().records(DECOMPRESSED_MAX, strict=False)
 
 
+class NewBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch that is appended: its offsets, largest timestamp in milliseconds, and leader epoch."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    leader_epoch: int
+    is_hidden: bool = False
+
+
 class BatchRange(Sequence[StoredBatch]):
     """The batches of a log between two indexes, without a copy: valid until the log changes other than at its end."""
 

@@ -26,6 +26,7 @@ from mockbroker.state.share.share_session import PartitionKey
 from mockbroker.state.share.state_batches import StateBatch
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
+from mockbroker.state.storage.segments import LogSegment, RollRules
 from tests.support.brokers import share_partitions
 
 pytestmark = pytest.mark.slow
@@ -300,7 +301,8 @@ def test_reading_continues_behind_a_gap_that_compaction_has_left_before_final_re
     for _ in range(4):
         log.write(None, 2)
     _, *kept = log.batches_below(8)
-    log.replace_batches_below(8, kept, [])
+    log.roll_segment(RollRules(1 << 20, 1 << 40), now_ms=0)
+    log.replace_first_segments(1, 8, [(LogSegment(0, 0, 0), kept)])
     stored = (StateBatch(2, 3, int(RecordState.ACKNOWLEDGED), 1), StateBatch(4, 5, 0, 1))
     group = Group(log, MARKERS, 2_000, *stored)
 

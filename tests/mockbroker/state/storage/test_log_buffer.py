@@ -15,6 +15,7 @@ from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.storage.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.storage.segments import LogSegment, RollRules
 from mockbroker.state.storage.stored_batch import StoredBatch, join_batches
 
 
@@ -86,7 +87,7 @@ def big_log() -> tuple[PartitionLog, list[StoredBatch]]:
     log = PartitionLog(lambda: AppendRules.from_config(Configs(BrokerConfig()).topic("t")))
     for _ in range(40):
         log.append(write_batch([Record(0, 0, b"k", bytes(1_000_000), ())]), now_ms=0)
-    return log, log.batches_from(0)
+    return log, list(log.batches_from(0))
 
 
 @pytest.mark.parametrize("how", ["deleted", "compacted"])
@@ -100,7 +101,9 @@ def test_chunks_are_freed_with_their_batches(how: str) -> None:
     if how == "deleted":
         log.delete_records_before(40)
     else:
-        log.replace_batches_below(40, batches[::20], [])
+        log.roll_segment(RollRules(1 << 30, 1 << 40), now_ms=0)
+        count = len(log.segments) - 1
+        log.replace_first_segments(count, 40, [(LogSegment(0, 0, 0), batches[::20])])
     batches.clear()
 
     assert len(chunks) == 4

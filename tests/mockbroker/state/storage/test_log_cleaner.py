@@ -48,7 +48,7 @@ class Log:
         log_cleaner.compact_log(self.log, cleanable, rules(**changes), now_ms=now_ms)
 
     def batches(self) -> list[StoredBatch]:
-        return self.log.batches_below(self.log.end_offset)
+        return list(self.log.batches_below(self.log.end_offset))
 
     def offsets(self) -> list[tuple[int, int, list[int]]]:
         return [(b.base_offset, b.last_offset, [r.offset for r in b.records()]) for b in self.batches()]

@@ -84,7 +84,7 @@ def test_truncation_and_deletion_of_a_log_free_memory() -> None:
     assert budget.used == 2 * _COST
     log.restore_batches(removed)
     assert budget.used == 5 * _COST
-    log.segments.release_memory()
+    log.storage.remove()
     assert budget.used == 0
 
 
