@@ -6,34 +6,26 @@ A node's log directory is `node-<id>`. Source: Kafka's LogManager, MetaPropertie
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import msgspec
-
 from mockbroker.disk_storage.boot_id import read_boot_id
+from mockbroker.disk_storage.directory_options import DirectoryOptions
+from mockbroker.disk_storage.disk_logs import DiskLogs
+from mockbroker.disk_storage.node_folders import node_folder
 from mockbroker.log_directory.directory_lock import DirectoryLock
 from mockbroker.log_directory.disk_files import DiskFiles
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import properties
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.formats.properties import DirectoryIdentity
+from mockbroker.state.storage.log_config import TopicConfigs
+
+__all__ = ["DataDirectory", "DirectoryOptions"]
 
 #: In each node's directory: the boot id of the machine while a process uses it, empty afterwards.
 BOOT_ID = ".mockbroker-boot-id"
 _UUID_SIZE = 16
-
-
-class DirectoryOptions(msgspec.Struct, frozen=True):
-    """How a data directory is used.
-
-    fsync: acknowledgements wait for the disk. repair: cut a log at damage that valid batches follow. report: called
-    with a line for everything that was mended.
-    """
-
-    fsync: bool = False
-    repair: bool = False
-    report: Callable[[str], None] = lambda _: None
 
 
 class DataDirectory:
@@ -89,7 +81,12 @@ class DataDirectory:
     @staticmethod
     def node_folder(node_id: int) -> str:
         """The name of a node's log directory."""
-        return f"node-{node_id}"
+        return node_folder(node_id)
+
+    def open_logs(self, configs: TopicConfigs) -> DiskLogs:
+        """Its logs. configs: of topics and brokers. Raises: OSError."""
+        is_complete = self.was_clean or self.is_same_boot
+        return DiskLogs(self.files, self.node_ids, self.options, configs, is_complete=is_complete)
 
     def initialize(self, cluster_id: str, rng: random.Random) -> None:
         """Write the identity of nodes that have none. Raises: OSError."""

@@ -11,6 +11,8 @@ from mockbroker.log_directory.file_layer import Data
 from mockbroker.log_directory.formats.names import TEMPORARY
 
 _MODE = 0o644
+#: The size is synced with the data, other times of the file are not needed.
+_sync = getattr(os, "fdatasync", os.fsync)
 
 
 class DiskFile:
@@ -19,6 +21,7 @@ class DiskFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
         self._size = os.fstat(self._descriptor).st_size
+        self._is_torn = False
 
     @property
     def size(self) -> int:
@@ -40,11 +43,18 @@ class DiskFile:
     def append(self, data: Data) -> None:
         """Write all of it behind the end; if that fails the file is as before."""
         try:
+            if self._is_torn:
+                os.ftruncate(self._descriptor, self._size)
+                self._is_torn = False
             written = os.write(self._descriptor, data)
             while written < len(data):
                 written += os.write(self._descriptor, memoryview(data)[written:])
         except OSError:
-            os.ftruncate(self._descriptor, self._size)
+            # Part of it may be behind the end; if it cannot be cut now, the next append does.
+            self._is_torn = True
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+                self._is_torn = False
             raise
         self._size += len(data)
 
@@ -55,7 +65,7 @@ class DiskFile:
 
     def sync(self) -> None:
         """Return when everything is on the disk."""
-        os.fsync(self._descriptor)
+        _sync(self._descriptor)
 
     def close(self) -> None:
         """Close it; closing twice is no error."""
@@ -109,6 +119,19 @@ class DiskFiles:
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder another name; a file of that name is replaced."""
         (self.root / old).replace(self.root / new)
+
+    def link(self, path: str, new: str) -> None:
+        """Give a file a second name: both are one file. A file of that name is replaced."""
+        target = self.root / new
+        target.unlink(missing_ok=True)
+        target.hardlink_to(self.root / path)
+
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Return whether two names exist and are of one file."""
+        try:
+            return (self.root / path).samefile(self.root / other)
+        except FileNotFoundError:
+            return False
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""

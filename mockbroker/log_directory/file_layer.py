@@ -57,6 +57,12 @@ class FileLayer(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder another name; a file of that name is replaced."""
 
+    def link(self, path: str, new: str) -> None:
+        """Give a file a second name: both are one file. A file of that name is replaced."""
+
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Return whether two names exist and are of one file."""
+
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
 

@@ -15,7 +15,7 @@ import msgspec
 
 from kwire.errors import WireError
 from mockbroker.log_directory.batch_scan import find_batch_behind, scan_batches
-from mockbroker.log_directory.file_layer import FileLayer
+from mockbroker.log_directory.file_layer import FileLayer, OpenFile
 from mockbroker.log_directory.formats import checkpoints, indexes, names, producer_snapshots
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.segment_file import SegmentFile
@@ -70,15 +70,15 @@ def load_partition(files: FileLayer, folder: str, options: RecoveryOptions) -> L
     Raises: DamagedFileError for damage before valid batches, with the file and the position, unless `repair` is set.
     OSError.
     """
-    _finish_replacements(files, folder, options)
-    base_offsets = _segment_offsets(files, folder)
+    finish_replacements(files, folder, options.report)
+    base_offsets = segment_offsets(files, folder)
     segments: list[LoadedSegment] = []
     try:
         for number, base_offset in enumerate(base_offsets):
             loaded, is_cut = _load_segment(files, folder, base_offset, base_offsets[number + 1 :], options)
             segments.append(loaded)
             if is_cut:
-                _remove_segments(files, folder, base_offsets[number + 1 :], options)
+                remove_segments(files, folder, base_offsets[number + 1 :], options.report)
                 break
         end_offset = segments[-1].end_offset if segments else 0
         producers = _load_producers(files, folder, segments, end_offset, options)
@@ -89,7 +89,7 @@ def load_partition(files: FileLayer, folder: str, options: RecoveryOptions) -> L
         raise
 
 
-def _finish_replacements(files: FileLayer, folder: str, options: RecoveryOptions) -> None:
+def finish_replacements(files: FileLayer, folder: str, report: Callable[[str], None]) -> None:
     """Remove what was not in use any more or not yet, and finish replacing segments by compacted ones.
 
     A `.swap` file is complete, and the segments that it replaces may be removed already.
@@ -107,35 +107,36 @@ def _finish_replacements(files: FileLayer, folder: str, options: RecoveryOptions
         scanned = scan_batches(file, f"{folder}/{name}", first_offset=parsed[0], verify=False)
         end_offset = max((batch.last_offset for _, batch in scanned), default=parsed[0]) + 1
         file.close()
-        replaced = [offset for offset in _segment_offsets(files, folder) if parsed[0] <= offset < end_offset]
-        _remove_segments(files, folder, replaced, options, keep_snapshots=True)
+        replaced = [offset for offset in segment_offsets(files, folder) if parsed[0] <= offset < end_offset]
+        remove_segments(files, folder, replaced, report, keep_snapshots=True)
         files.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
-        options.report(f"{folder}/{name}: finished replacing {len(replaced)} segments")
+        report(f"{folder}/{name}: finished replacing {len(replaced)} segments")
     for name in files.list_names(folder):
         if name.endswith(names.SWAP):
             files.remove(f"{folder}/{name}")
 
 
-def _segment_offsets(files: FileLayer, folder: str) -> list[int]:
+def segment_offsets(files: FileLayer, folder: str) -> list[int]:
     """The base offsets of the segments with a log file, in order."""
     parsed = map(names.parse_file_name, files.list_names(folder))
     return sorted(found[0] for found in parsed if found is not None and found[1] == names.LOG)
 
 
-def _remove_segments(
+def remove_segments(
     files: FileLayer,
     folder: str,
     base_offsets: Sequence[int],
-    options: RecoveryOptions,
+    report: Callable[[str], None],
     *,
     keep_snapshots: bool = False,
 ) -> None:
+    """Remove the files of segments: of compacted ones without their snapshots, and without a report."""
     suffixes = (*names.INDEXES, names.LOG) if keep_snapshots else (*names.INDEXES, names.SNAPSHOT, names.LOG)
     for base_offset in base_offsets:
         for suffix in suffixes:
             files.remove(f"{folder}/{names.file_name(base_offset, suffix)}")
         if not keep_snapshots:
-            options.report(f"{folder}/{names.file_name(base_offset, names.LOG)}: removed, it is behind a cut")
+            report(f"{folder}/{names.file_name(base_offset, names.LOG)}: removed, it is behind a cut")
 
 
 def _load_segment(
@@ -164,14 +165,18 @@ def _load_segment(
             )
     except DamagedFileError as error:
         next_offset = batches[-1].last_offset + 1 if batches else base_offset
-        _cut_segment(segment, path, error, next_offset, has_later=bool(later), options=options)
+        try:
+            cut_unfinished(segment.file, path, error, next_offset, has_later=bool(later), options=options)
+        except DamagedFileError:
+            segment.file.close()
+            raise
         is_cut = True
     _check_indexes(files, segment, options)
     return LoadedSegment(segment, batches), is_cut
 
 
-def _cut_segment(
-    segment: SegmentFile,
+def cut_unfinished(
+    file: OpenFile,
     path: str,
     error: DamagedFileError,
     next_offset: int,
@@ -181,13 +186,12 @@ def _cut_segment(
 ) -> None:
     """Cut what is left of an unfinished write. Raises: DamagedFileError if valid batches follow it."""
     position = error.position or 0
-    behind = find_batch_behind(segment.file, position, first_offset=next_offset)
+    behind = find_batch_behind(file, position, first_offset=next_offset)
     if (behind is not None or has_later) and not options.repair:
         follows = "another segment follows" if behind is None else f"a valid batch follows at byte {behind}"
-        segment.file.close()
         raise DamagedFileError(path, position, f"{error.problem}; {follows}, which --repair would remove too")
-    lost = segment.file.size - position
-    segment.file.truncate(position)
+    lost = file.size - position
+    file.truncate(position)
     options.report(f"{path}: cut {lost} bytes from byte {position} on, offset {next_offset}: {error.problem}")
 
 

@@ -47,14 +47,20 @@ class SimulatedFiles:
 
     @property
     def used(self) -> int:
-        """Bytes of all files."""
-        return sum(map(len, self._contents.values()))
+        """Bytes of all files; one with several names counts once."""
+        return sum(map(len, {id(data): data for data in self._contents.values()}.values()))
 
     def crash_machine(self) -> SimulatedFiles:
         """What is left when the machine loses power: synced bytes, and of later appends a part, or zeros for it."""
         left = SimulatedFiles(self.rng, choose_fault=self._choose_fault, capacity=self.capacity)
-        left._folders = left._folders_on_disk = set(self._folders_on_disk)
+        left._folders, left._folders_on_disk = set(self._folders_on_disk), set(self._folders_on_disk)
+        # A file with several names is one file afterwards too.
+        files: dict[int, str] = {}
         for path, synced in self._on_disk.items():
+            first = files.setdefault(id(self._contents.get(path, path)), path)
+            if first != path:
+                left._contents[path], left._on_disk[path] = left._contents[first], left._on_disk[first]
+                continue
             data = bytearray(synced)
             later = bytes(self._contents.get(path, b"")[len(synced) :])
             if later and bytes(self._contents[path][: len(synced)]) == synced:
@@ -106,10 +112,34 @@ class SimulatedFiles:
             self.sync_file(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name; a file of that name is replaced. On the disk too: journals order renames."""
+        """Give a file or folder another name. On the disk too: journals order renames."""
+        if old in self._folders:
+            for folders in (self._folders, self._folders_on_disk):
+                folders.discard(old)
+                folders.add(new)
+            for path in [path for path in self._contents if path.startswith(f"{old}/")]:
+                self.rename(path, f"{new}{path[len(old) :]}")
+            return
+        if old not in self._contents:
+            raise FileNotFoundError(errno.ENOENT, "no such file", old)
         self._contents[new] = self._contents.pop(old)
+        self._on_disk.pop(new, None)
         if old in self._on_disk:
             self._on_disk[new] = self._on_disk.pop(old)
+
+    def link(self, path: str, new: str) -> None:
+        """Give a file a second name, on the disk too. A file of that name is replaced."""
+        self._check_folder(_parent_of(new))
+        if path not in self._contents:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self._contents[new] = self._contents[path]
+        self._on_disk.pop(new, None)
+        if path in self._on_disk:
+            self._on_disk[new] = self._on_disk[path]
+
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Return whether two names exist and are of one file."""
+        return path in self._contents and self._contents[path] is self._contents.get(other)
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
@@ -124,7 +154,10 @@ class SimulatedFiles:
         """Put the contents of a file on the disk."""
         if self._choose_fault(path) is FileFault.SYNC_FAILS:
             raise OSError(errno.EIO, "simulated failure of fsync", path)
-        self._on_disk[path] = bytes(self._contents[path])
+        contents = self._contents[path]
+        synced = bytes(contents)
+        for name in [name for name, data in self._contents.items() if data is contents]:
+            self._on_disk[name] = synced
 
     def contents_of(self, path: str) -> bytearray:
         """The bytes of a file, to be changed."""

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.log_config import AppendRules
-from mockbroker.state.storage.producers import ProducerStates
+from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegment, LogSegments, RollRules
 from mockbroker.state.storage.stored_batch import NewBatch, StoredBatch
 
 Data = bytes | bytearray | memoryview
 #: A compacted segment, still empty, and the batches that it gets, which are read once.
 CleanedSegment = tuple[LogSegment, Iterable[StoredBatch]]
+
+
+class RestoredState(NamedTuple):
+    """What a storage has of a log. leader_epochs: with their start offsets. cleaned_to: offsets below are compacted.
+
+    high_watermark: the last one that was stored.
+    """
+
+    start_offset: int
+    end_offset: int
+    high_watermark: int | None
+    producers: ProducerStates
+    leader_epochs: Sequence[tuple[int, int]]
+    cleaned_to: int | None
 
 
 class BatchStorage(Protocol):
@@ -58,14 +72,22 @@ class BatchStorage(Protocol):
     def drop_first_segments(self, count: int) -> None:
         """Remove the first segments; at least one stays."""
 
-    def replace_first_segments(self, count: int, end: int, cleaned: Iterable[CleanedSegment]) -> None:
-        """Replace the first segments, which end at an offset, by compacted ones; their sizes and times are set."""
+    def replace_first_segments(
+        self, count: int, end: int, cleaned: Iterable[CleanedSegment], aborted: Sequence[AbortedTransaction]
+    ) -> None:
+        """Replace the first segments, which end at an offset, by compacted ones; their sizes and times are set.
+
+        aborted: the aborted transactions that remain; it is filled while the batches are read.
+        """
 
     def truncate_to(self, offset: int) -> list[StoredBatch]:
         """Remove and return the batches that end at an offset or later."""
 
     def producers_until(self, offset: int, producers: ProducerStates) -> ProducerStates:
         """The producer states at an offset, where the log ends now. producers: those before it was truncated."""
+
+    def write_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Store the leader epochs of the log with their start offsets."""
 
     def remove(self) -> None:
         """The topic is deleted."""

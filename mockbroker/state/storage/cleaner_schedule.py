@@ -8,10 +8,12 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
@@ -128,7 +130,9 @@ class CleanerSchedule:
     def _clean_log(self, key: TopicPartitionKey, now_ms: int, clean: Callable[..., None]) -> None:
         named_log = self._log_of(key)
         if named_log is not None:
-            clean(named_log[1], self._rules_for(named_log[0]), now_ms=now_ms)
+            # Files that cannot be read or written have been reported; the next check tries again.
+            with suppress(KafkaError):
+                clean(named_log[1], self._rules_for(named_log[0]), now_ms=now_ms)
 
     def _refresh(self, now_ms: int) -> None:
         if self._generation != self._configs.generation:

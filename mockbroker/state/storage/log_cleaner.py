@@ -119,8 +119,7 @@ def compact_log(log: PartitionLog, cleanable: CleanableRange, rules: CleanerRule
         (_merge_segments(group), cleaner.clean_batches(group[0].base_offset, end))
         for group, end in zip(groups, ends, strict=True)
     )
-    log.replace_first_segments(count, cleanable.end_offset, cleaned)
-    log.producers.replace_aborted_below(cleanable.end_offset, cleaner.transactions.retained)
+    log.replace_first_segments(count, cleanable.end_offset, cleaned, cleaner.transactions.retained)
     log.segments.cleaned_to = cleanable.end_offset
 
 

@@ -15,6 +15,9 @@ from mockbroker.state.storage.segments import RollRules
 #: bombs.
 DECOMPRESSED_MAX = 256 * 1024 * 1024
 
+#: The default of `flush.messages` and `flush.ms`.
+NEVER = (1 << 63) - 1
+
 #: compression.type -> codec; `producer`, which is not listed, leaves a batch as the producer compressed it.
 _CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
@@ -31,8 +34,15 @@ class TopicConfigs(Protocol):
         """The effective configuration of all brokers."""
 
 
+class FlushRules(msgspec.Struct, frozen=True):
+    """When a log in files is written to the disk: after so many records, or so many milliseconds."""
+
+    messages_max: int
+    interval_max_ms: int
+
+
 class AppendRules(msgspec.Struct, frozen=True):
-    """The topic configuration that appends depend on. Times in milliseconds, sizes in bytes.
+    """The topic configuration that appends depend on. Times in milliseconds, sizes in bytes. flush: None for never.
 
     record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit.
     """
@@ -46,6 +56,7 @@ class AppendRules(msgspec.Struct, frozen=True):
     roll: RollRules
     codec: Codec | None
     level: int | None
+    flush: FlushRules | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> AppendRules:
@@ -65,6 +76,7 @@ class AppendRules(msgspec.Struct, frozen=True):
             roll=roll_rules(config),
             codec=_CODECS.get(compression),
             level=level if isinstance(level, int) else None,
+            flush=flush_rules(config),
         )
 
 
@@ -98,6 +110,12 @@ class CleanerRules(msgspec.Struct, frozen=True):
             tombstones_ms=read_int(config, "delete.retention.ms"),
             roll=roll_rules(config),
         )
+
+
+def flush_rules(config: Mapping[str, object]) -> FlushRules | None:
+    """When logs of the topic are written to the disk; None where the system decides it."""
+    rules = FlushRules(read_int(config, "flush.messages"), read_int(config, "flush.ms"))
+    return None if min(rules.messages_max, rules.interval_max_ms) == NEVER else rules
 
 
 def roll_rules(config: Mapping[str, object]) -> RollRules:

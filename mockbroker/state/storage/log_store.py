@@ -12,6 +12,7 @@ from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Top
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import Settings, read_int
 from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
+from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
@@ -28,7 +29,7 @@ class LogStore:
     A record is on every replica that follows at once; for a replica that has stopped, its own end is stored until it is
     elected. A log exists until its topic is deleted.
     started_ms: the start of the brokers, which the periodic checks of the cleaner are counted from. budget: of the
-    memory of all logs.
+    memory of all logs. directory: of the logs, None to have them in memory.
     """
 
     def __init__(
@@ -39,12 +40,16 @@ class LogStore:
         *,
         started_ms: int = 0,
         budget: MemoryBudget | None = None,
+        directory: LogDirectory | None = None,
     ) -> None:
         self._metadata = metadata
         self._configs = configs
         self._wake = wake
         self._budget = MemoryBudget() if budget is None else budget
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
+        self._disk = None if directory is None else directory.open_logs(configs)
+        self._files: dict[TopicPartitionKey, LogFiles] = {}
+        self._now_ms = started_ms
         self._started_ms = started_ms
         self._cleaner_schedule: CleanerSchedule | None = None
         self._stopped_nodes: set[int] = set()
@@ -57,16 +62,54 @@ class LogStore:
         log = self._logs.get(key)
         if log is None:
             rules = _CachedAppendRules(self._configs, topic.name, lambda: self._update_replicas_of(key))
-            log = PartitionLog(
-                rules.current_rules,
-                partial(self._on_offsets_changed, ("log", *key), key),
-                partial(self._on_log_changed, key),
-                self._budget,
-            )
+            log = self._create_log(topic, topic.partitions[partition_index], rules)
             log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
             self._logs[key] = log
             self._update_replicas_of(key)
         return log
+
+    def _create_log(self, topic: Topic, partition: Partition, rules: _CachedAppendRules) -> PartitionLog:
+        """A log in memory or in files. Raises: KAFKA_STORAGE_ERROR."""
+        key = (topic.topic_id, partition.index)
+        on_moved = partial(self._on_offsets_changed, ("log", *key), key)
+        on_grown = partial(self._on_log_changed, key)
+        if self._disk is None:
+            return PartitionLog(rules.current_rules, on_moved, on_grown, self._budget)
+        # The leader's files are the right ones, if several are as long.
+        node_ids = sorted(partition.replicas, key=lambda node_id: node_id != partition.leader)
+        files, state = self._disk.open_log(topic.name, topic.topic_id, partition.index, node_ids, now_ms=self._now_ms)
+        log = PartitionLog(rules.current_rules, on_moved, on_grown, storage=files)
+        log.restore_state(state)
+        files.bind(log)
+        self._files[key] = files
+        if state.high_watermark is not None and len(partition.isr) < len(partition.replicas):
+            log.hold_high_watermark(min(state.high_watermark, log.end_offset))
+        if log.leader_epoch > partition.leader_epoch:
+            # The metadata on the disk can be older than the log after a crash of the machine.
+            partition.leader_epoch = log.leader_epoch
+            self._metadata.partition_changes += 1
+        self._on_log_changed(key)
+        return log
+
+    def load_logs(self, *, now_ms: int) -> None:
+        """Open the files of all partitions, when the cluster starts; there are none in memory.
+
+        Raises: KAFKA_STORAGE_ERROR if files cannot be read; errors of damaged files.
+        """
+        if self._disk is None:
+            return
+        self._now_ms = now_ms
+        known = set()
+        for topic in self._metadata.topics():
+            for partition in topic.partitions:
+                known.add((topic.name, partition.index))
+                self.open_log(topic, partition.index)
+        self._disk.remove_unknown(known)
+
+    def close(self) -> None:
+        """Write everything to the disk, where logs are in files. Raises: OSError."""
+        if self._disk is not None:
+            self._disk.close()
 
     def mark_node_down(self, node_id: int) -> None:
         """A broker stops: its replicas stop following."""
@@ -97,6 +140,8 @@ class LogStore:
         if topic is None or log is None:
             return
         partition = topic.partitions[key[1]]
+        if self._disk is not None:
+            self._files[key].set_replicas(partition.replicas)
         stopped = self._stopped_replicas.get(key, {})
         for node_id in self._stopped_nodes.intersection(partition.replicas) - stopped.keys():
             # It became a replica while it was down, and has no records yet.
@@ -114,13 +159,22 @@ class LogStore:
             advance_high_watermark(log, stopped, in_sync=partition.isr, min_count=least)
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
-        """The time of the next check of the log cleaner, or None; by default a week after the first record."""
-        return None if self._cleaner_schedule is None else self._cleaner_schedule.next_deadline_ms(now_ms=now_ms)
+        """The next time to clean logs, by default a week after the first record, or to write files; or None."""
+        cleaner = self._cleaner_schedule
+        clean_ms = None if cleaner is None else cleaner.next_deadline_ms(now_ms=now_ms)
+        if self._disk is None:
+            return clean_ms
+        self._now_ms = now_ms
+        disk_ms = self._disk.next_deadline_ms(now_ms=now_ms)
+        return clean_ms if disk_ms is None else disk_ms if clean_ms is None else min(disk_ms, clean_ms)
 
     def expire(self, *, now_ms: int) -> None:
-        """Clean the logs that are due."""
+        """Clean the logs that are due, and write the files that are."""
         if self._cleaner_schedule is not None:
             self._cleaner_schedule.expire(now_ms=now_ms)
+        if self._disk is not None:
+            self._now_ms = now_ms
+            self._disk.expire(now_ms=now_ms)
 
     def _on_offsets_changed(self, wake_key: tuple[Hashable, ...], key: TopicPartitionKey) -> None:
         self._wake(wake_key)
@@ -144,6 +198,7 @@ class LogStore:
                 deleted = self._logs.pop(key, None)
                 if deleted is not None:
                     deleted.storage.remove()
+                self._files.pop(key, None)
                 self._stopped_replicas.pop(key, None)
                 if self._cleaner_schedule is not None:
                     self._cleaner_schedule.forget_log(key)

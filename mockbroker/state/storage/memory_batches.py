@@ -10,7 +10,7 @@ from mockbroker.state.storage.deleted_batches import DeletedBatches
 from mockbroker.state.storage.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.memory_budget import MemoryBudget
-from mockbroker.state.storage.producers import ProducerStates
+from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments, RollRules
 from mockbroker.state.storage.stored_batch import NewBatch, StoredBatch
 
@@ -75,8 +75,11 @@ class MemoryBatches:
         """Remove the first segments, whose batches are deleted already."""
         self.segments.drop_first(count)
 
-    def replace_first_segments(self, count: int, end: int, cleaned: Iterable[CleanedSegment]) -> None:
+    def replace_first_segments(
+        self, count: int, end: int, cleaned: Iterable[CleanedSegment], aborted: Sequence[AbortedTransaction]
+    ) -> None:
         """Replace the first segments, which end at an offset, by compacted ones."""
+        del aborted  # All are in memory, with the producers.
         # In a buffer of their own: one batch would keep the chunk with all that were removed.
         buffer, remaining, segments = LogBuffer(), [], []
         for segment, batches in cleaned:
@@ -96,6 +99,9 @@ class MemoryBatches:
     def producers_until(self, offset: int, producers: ProducerStates) -> ProducerStates:
         """The producer states of the remaining batches, and those whose batches are deleted."""
         return producers.truncated_to(offset, self._index.batches)
+
+    def write_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
+        """They are in memory, with the log."""
 
     def remove(self) -> None:
         """The topic is deleted: its memory is free."""

@@ -9,7 +9,7 @@ from kwire.error_codes import ErrorCode
 from kwire.records import Batch, ControlType, parse_header, with_append_time, write_marker
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batch_storage import BatchStorage, CleanedSegment
+from mockbroker.state.storage.batch_storage import BatchStorage, CleanedSegment, RestoredState
 from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
 from mockbroker.state.storage.log_config import AppendRules
@@ -48,7 +48,8 @@ class PartitionLog:
     change of the log start or the high watermark. A following replica has every record at once, so the high watermark
     is the end of the log unless it is held (`mockbroker.state.storage.replicas`). on_hidden_append: called instead when
     no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any. budget: of
-    the memory of all logs. storage: of the batches; in memory if None.
+    the memory of all logs. storage: of the batches; in memory if None. failed_sync_count: how often batches could not
+    be written to the disk while acknowledgements waited for it.
     """
 
     def __init__(
@@ -69,18 +70,48 @@ class PartitionLog:
         self._on_offsets_changed = moved
         self._on_hidden_append = grown
         self.hidden_batches: HiddenBatches | None = None
-        self._leader_epochs = LeaderEpochCache()
+        self._leader_epochs = LeaderEpochCache(None if storage is None else storage.write_leader_epochs)
         self._held_high_watermark: int | None = None
+        self._unsynced_offset: int | None = None
+        self._high_watermark_limit: int | None = None
+        self.failed_sync_count = 0
+
+    def restore_state(self, state: RestoredState) -> None:
+        """Continue with what the storage has."""
+        self.start_offset, self.end_offset = state.start_offset, state.end_offset
+        self.producers = state.producers
+        self.segments.cleaned_to = state.cleaned_to
+        self._leader_epochs.restore(state.leader_epochs)
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that not all in-sync replicas have; where readers end."""
-        return self.end_offset if self._held_high_watermark is None else self._held_high_watermark
+        """The first offset that not all in-sync replicas have, or that is not on the disk; where readers end."""
+        return self.end_offset if self._high_watermark_limit is None else self._high_watermark_limit
 
     def hold_high_watermark(self, offset: int | None) -> None:
         """Hold the high watermark at an offset while the log grows; None lets it follow the end again."""
-        before, self._held_high_watermark = self.high_watermark, offset
-        if self.high_watermark != before:
+        self._set_limits(offset, self._unsynced_offset)
+
+    @property
+    def synced_offset(self) -> int:
+        """The first offset that is not on the disk, if acknowledgements wait for it; else the end."""
+        return self.end_offset if self._unsynced_offset is None else self._unsynced_offset
+
+    def hold_unsynced(self, offset: int | None) -> None:
+        """Batches from an offset on are not on the disk yet, and acknowledgements wait for that; None: they are."""
+        self._set_limits(self._held_high_watermark, offset)
+
+    def fail_sync(self) -> None:
+        """Batches could not be written to the disk: the producers that wait for it get an error."""
+        self.failed_sync_count += 1
+        self._on_offsets_changed()
+
+    def _set_limits(self, held: int | None, unsynced: int | None) -> None:
+        before = self.high_watermark, self.synced_offset
+        self._held_high_watermark, self._unsynced_offset = held, unsynced
+        limits = [limit for limit in (held, unsynced) if limit is not None]
+        self._high_watermark_limit = min(limits) if limits else None
+        if (self.high_watermark, self.synced_offset) != before:
             self._on_offsets_changed()
 
     @property
@@ -319,11 +350,17 @@ class PartitionLog:
         """Start a segment at the end of the log."""
         self.storage.roll_segment(self.end_offset, rules, now_ms=now_ms)
 
-    def replace_first_segments(self, count: int, end: int, cleaned: Iterable[CleanedSegment]) -> None:
-        """Replace the first segments, which end at an offset, by those that the cleaner has made of them."""
+    def replace_first_segments(
+        self, count: int, end: int, cleaned: Iterable[CleanedSegment], aborted: list[AbortedTransaction]
+    ) -> None:
+        """Replace the first segments, which end at an offset, and their aborted transactions, by compacted ones.
+
+        aborted: filled while the batches are read.
+        """
         hidden = None if self.hidden_batches is None else list[int]()
         kept = cleaned if hidden is None else _collect_hidden(cleaned, hidden)
-        self.storage.replace_first_segments(count, end, kept)
+        self.storage.replace_first_segments(count, end, kept, aborted)
+        self.producers.replace_aborted_below(end, aborted)
         if self.hidden_batches is not None and hidden is not None:
             self.hidden_batches.replace_offsets_below(end, hidden)
 
@@ -344,8 +381,10 @@ class PartitionLog:
         removed = self.storage.truncate_to(offset)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
-        if self._held_high_watermark is not None:
-            self._held_high_watermark = min(self._held_high_watermark, offset)
+        held, unsynced = self._held_high_watermark, self._unsynced_offset
+        self._set_limits(
+            None if held is None else min(held, offset), None if unsynced is None else min(unsynced, offset)
+        )
         self._leader_epochs.truncate_from_end(offset)
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)

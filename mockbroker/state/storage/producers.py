@@ -144,7 +144,7 @@ class ProducerStates:
         if batch.producer_epoch != producer.epoch:
             producer.epoch = batch.producer_epoch
             producer.batches.clear()
-        last_offset = first_offset + batch.count - 1
+        last_offset = first_offset + batch.last_offset - batch.base_offset
         last_sequence = last_sequence_of(batch)
         stored = BatchMetadata(batch.base_sequence, last_sequence, first_offset, last_offset, timestamp)
         producer.batches.append(stored)
@@ -268,8 +268,9 @@ def _invalid_epoch(producer: ProducerState, epoch: int) -> KafkaError:
 
 
 def last_sequence_of(batch: Batch) -> int:
-    """The sequence of the batch's last record; the largest int32 is followed by 0."""
-    return (batch.base_sequence + batch.count - 1) & _SEQUENCE_MAX if batch.base_sequence >= 0 else -1
+    """The sequence of the batch's last record, also if compaction has removed it; the largest int32 is followed by 0."""
+    delta = batch.last_offset - batch.base_offset
+    return (batch.base_sequence + delta) & _SEQUENCE_MAX if batch.base_sequence >= 0 else -1
 
 
 def is_next_sequence(last: int, following: int) -> bool:

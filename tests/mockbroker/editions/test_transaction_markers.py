@@ -302,7 +302,7 @@ def test_reading_continues_behind_a_gap_that_compaction_has_left_before_final_re
         log.write(None, 2)
     _, *kept = log.batches_below(8)
     log.roll_segment(RollRules(1 << 20, 1 << 40), now_ms=0)
-    log.replace_first_segments(1, 8, [(LogSegment(0, 0, 0), kept)])
+    log.replace_first_segments(1, 8, [(LogSegment(0, 0, 0), kept)], [])
     stored = (StateBatch(2, 3, int(RecordState.ACKNOWLEDGED), 1), StateBatch(4, 5, 0, 1))
     group = Group(log, MARKERS, 2_000, *stored)
 

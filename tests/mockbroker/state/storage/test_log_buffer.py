@@ -103,7 +103,7 @@ def test_chunks_are_freed_with_their_batches(how: str) -> None:
     else:
         log.roll_segment(RollRules(1 << 30, 1 << 40), now_ms=0)
         count = len(log.segments) - 1
-        log.replace_first_segments(count, 40, [(LogSegment(0, 0, 0), batches[::20])])
+        log.replace_first_segments(count, 40, [(LogSegment(0, 0, 0), batches[::20])], [])
     batches.clear()
 
     assert len(chunks) == 4

@@ -1,0 +1,71 @@
+"""`OffsetCheckpoints`: the checkpoint files of a node's log directory, with offsets of all its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from mockbroker.disk_storage.partition_files import PartitionFiles
+from mockbroker.log_directory.file_layer import FileLayer
+from mockbroker.log_directory.formats import checkpoints
+from mockbroker.log_directory.formats.damage import DamagedFileError
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class StoredOffsets(NamedTuple):
+    """The offsets of a node's logs, by topic and partition."""
+
+    recovery_points: Offsets
+    log_starts: Offsets
+    high_watermarks: Offsets
+    cleaned_offsets: Offsets
+
+
+class OffsetCheckpoints:
+    """Reads and writes the files. report: called with a line for a damaged one, which counts as empty."""
+
+    def __init__(self, files: FileLayer, report: Callable[[str], None]) -> None:
+        self._files = files
+        self._report = report
+        self._written: dict[str, bytes] = {}
+
+    def read(self, folder: str) -> StoredOffsets:
+        """The offsets in a node's folder. Raises: OSError."""
+        return StoredOffsets(
+            self._read(f"{folder}/{checkpoints.RECOVERY_POINTS}"),
+            self._read(f"{folder}/{checkpoints.LOG_STARTS}"),
+            self._read(f"{folder}/{checkpoints.HIGH_WATERMARKS}"),
+            self._read(f"{folder}/{checkpoints.CLEANED_OFFSETS}"),
+        )
+
+    def write(self, folder: str, logs: Mapping[tuple[str, int], PartitionFiles]) -> None:
+        """Write the files that have changed. A log start is stored if records were deleted. Raises: OSError."""
+        starts = {
+            key: files.log.start_offset
+            for key, files in logs.items()
+            if files.log.start_offset > (files.segments[0].base_offset if len(files.segments) else 0)
+        }
+        cleaned = {key: files.segments.cleaned_to for key, files in logs.items()}
+        self._write(f"{folder}/{checkpoints.RECOVERY_POINTS}", {key: f.flushed_offset for key, f in logs.items()})
+        self._write(f"{folder}/{checkpoints.LOG_STARTS}", starts)
+        self._write(f"{folder}/{checkpoints.HIGH_WATERMARKS}", {k: f.log.high_watermark for k, f in logs.items()})
+        self._write(
+            f"{folder}/{checkpoints.CLEANED_OFFSETS}", {key: to for key, to in cleaned.items() if to is not None}
+        )
+
+    def _read(self, path: str) -> Offsets:
+        data = self._files.read_file(path)
+        if data is None:
+            return {}
+        try:
+            return checkpoints.read_offsets(data, path)
+        except DamagedFileError as error:
+            self._report(f"{error}: read as empty")
+            return {}
+
+    def _write(self, path: str, offsets: Offsets) -> None:
+        data = checkpoints.write_offsets(offsets)
+        if self._written.get(path) != data:
+            self._files.write_file(path, data, sync=True)
+            self._written[path] = data

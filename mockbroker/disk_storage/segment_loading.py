@@ -1,0 +1,202 @@
+"""Loads the segments of a partition: from their indexes where these can be trusted, else batch by batch.
+
+After a clean shutdown, and after a kill while the machine went on, everything that was written is there: only the end
+of the last segment is read. After a crash of the machine the segments from the recovery point on are read with their
+checksums. Source: Kafka's LogLoader and LogSegment.recover, which read them after each crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from kwire.records.batch import HEADER_SIZE
+from mockbroker.disk_storage.packed_indexes import PackedIndexes
+from mockbroker.disk_storage.replica_folders import ReplicaFolders
+from mockbroker.disk_storage.segment_log import FileWindow, SegmentLog
+from mockbroker.kafka_error import KafkaError
+from mockbroker.log_directory.batch_scan import scan_batches
+from mockbroker.log_directory.formats import names
+from mockbroker.log_directory.formats.damage import DamagedFileError
+from mockbroker.log_directory.formats.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from mockbroker.log_directory.recovery import RecoveryOptions, cut_unfinished, remove_segments, segment_offsets
+from mockbroker.state.storage.segments import LogSegment
+
+_MAGIC = 2
+
+
+class LoadOptions(NamedTuple):
+    """How a partition is loaded.
+
+    recovery_point: offsets below are on disk and valid. is_complete: all that was written is there. index_interval: the
+    bytes between entries of an index. repair: cut a log at damage that is followed by valid batches. report: called
+    with a line for each thing that was mended.
+    """
+
+    recovery_point: int
+    is_complete: bool
+    index_interval: int
+    repair: bool
+    report: Callable[[str], None]
+    now_ms: int
+
+    @property
+    def recovery(self) -> RecoveryOptions:
+        """The options for cutting segments."""
+        return RecoveryOptions(self.recovery_point, self.index_interval, self.repair, self.report)
+
+
+class LoadedSegments(msgspec.Struct):
+    """The segments in order.
+
+    rebuilt: those whose index files have to be written. epochs: those of the batches that were read.
+    """
+
+    segments: list[SegmentLog] = msgspec.field(default_factory=list)
+    end_offset: int = 0
+    rebuilt: list[SegmentLog] = msgspec.field(default_factory=list)
+    epochs: list[tuple[int, int]] = msgspec.field(default_factory=list)
+
+
+def load_segments(folders: ReplicaFolders, options: LoadOptions) -> LoadedSegments:
+    """Load the segments of the first folder.
+
+    Raises: DamagedFileError for damage before valid batches, unless `repair` is set; OSError.
+    """
+    found = LoadedSegments()
+    base_offsets = segment_offsets(folders.files, folders.first)
+    for number, base_offset in enumerate(base_offsets):
+        later = base_offsets[number + 1 :]
+        if _SegmentLoader(folders, base_offset, later[0] if later else None, options, found).load():
+            remove_segments(folders.files, folders.first, later, options.report)
+            break
+    return found
+
+
+class _SegmentLoader:
+    """Loads one segment. next_base: where the next one begins, None for the last one."""
+
+    def __init__(
+        self,
+        folders: ReplicaFolders,
+        base_offset: int,
+        next_base: int | None,
+        options: LoadOptions,
+        found: LoadedSegments,
+    ) -> None:
+        self._folders = folders
+        self._options = options
+        self._next_base = next_base
+        self._found = found
+        self._meta = LogSegment(base_offset, options.now_ms, options.now_ms)
+        self._packed = PackedIndexes(base_offset, options.index_interval)
+        self._segment = SegmentLog(folders, self._meta, self._packed)
+        self._path = folders.path(self._segment.name(names.LOG))
+
+    def load(self) -> bool:
+        """Add the segment to those that were found; returns whether its end was cut."""
+        options = self._options
+        is_certain = self._next_base is not None and self._next_base <= options.recovery_point
+        position = self._load_indexes() if is_certain or options.is_complete else None
+        is_cut = False
+        if position is None or self._next_base is None:
+            is_verified = not (is_certain or options.is_complete)
+            is_cut = self._scan(position or 0, verify=is_verified)
+            self._segment.is_unsynced = is_verified
+        if position is None:
+            self._found.rebuilt.append(self._segment)
+        if self._next_base is not None and not is_cut:
+            self._found.end_offset = self._next_base
+            if position is not None:
+                self._segment.drop_cached()
+        self._read_first_timestamp()
+        self._found.segments.append(self._segment)
+        return is_cut
+
+    def _load_indexes(self) -> int | None:
+        """Read the index files; returns the position of the last indexed batch, None if they have to be built again."""
+        base, files = self._meta.base_offset, self._folders.files
+        size = self._folders.open_files.find_file(self._path).size
+        data: list[bytes] = []
+        for suffix, entry_size in ((names.OFFSET_INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE)):
+            path = self._folders.path(self._segment.name(suffix))
+            content = files.read_file(path)
+            if content is None:
+                if self._next_base is not None:
+                    self._options.report(f"{path}: missing, built again")
+                return None
+            data.append(_without_zeros(content, entry_size))
+        packed = PackedIndexes(base, self._options.index_interval, *data)
+        self._meta.size = size
+        segment = SegmentLog(self._folders, self._meta, packed)
+        if not _is_valid(packed, segment, *map(len, data)):
+            self._options.report(f"{self._folders.path(self._segment.name(names.OFFSET_INDEX))}: invalid, built again")
+            self._meta.size = 0
+            return None
+        self._packed, self._segment = packed, segment
+        time = packed.last_time
+        self._meta.max_timestamp = -1 if time is None else time.timestamp
+        last = packed.last_indexed
+        return 0 if last is None else last.position
+
+    def _scan(self, position: int, *, verify: bool) -> bool:
+        """Read the batches from a position on; returns whether the end was cut."""
+        base, meta, found = self._meta.base_offset, self._meta, self._found
+        file = self._folders.open_files.find_file(self._path)
+        next_offset, meta.size, add = base, position, self._packed.add_batch
+        epoch = found.epochs[-1][0] if found.epochs else -1
+        try:
+            for at, batch in scan_batches(file, self._path, first_offset=base, position=position, verify=verify):
+                if batch.magic != _MAGIC:
+                    raise DamagedFileError(self._path, at, f"a batch of magic {batch.magic}; only 2 is supported")
+                size, timestamp = batch.size, batch.max_timestamp
+                next_offset = batch.last_offset + 1
+                add(at, size, next_offset - 1, timestamp)
+                meta.add_batch(size, timestamp)
+                if batch.partition_leader_epoch > epoch:
+                    epoch = batch.partition_leader_epoch
+                    found.epochs.append((epoch, batch.base_offset))
+        except DamagedFileError as error:
+            has_later = self._next_base is not None
+            cut_unfinished(file, self._path, error, next_offset, has_later=has_later, options=self._options.recovery)
+            found.end_offset = next_offset
+            return True
+        found.end_offset = next_offset
+        return False
+
+    def _read_first_timestamp(self) -> None:
+        if not self._meta.size:
+            return
+        window = FileWindow(self._segment, 0, min(HEADER_SIZE, self._meta.size))
+        try:
+            first = window.batch_at(0)
+        except KafkaError as error:
+            raise DamagedFileError(self._path, 0, "no valid batch") from error
+        if first is not None:
+            self._meta.first_timestamp = first.max_timestamp
+
+
+def _without_zeros(content: bytes, entry_size: int) -> bytes:
+    """The entries of an index file; that of a broker that was killed ends with zeros."""
+    if content[-entry_size:].strip(b"\0"):
+        return content
+    size = len(content.rstrip(b"\0"))
+    return content[: -(-size // entry_size) * entry_size]
+
+
+def _is_valid(packed: PackedIndexes, segment: SegmentLog, offsets_size: int, times_size: int) -> bool:
+    """Return whether the last entry of the offset index is of a batch in the file."""
+    if offsets_size % OFFSET_ENTRY_SIZE or times_size % TIME_ENTRY_SIZE:
+        return False
+    last = packed.last_indexed
+    if last is None:
+        return True
+    if not 0 <= last.position <= segment.meta.size - HEADER_SIZE:
+        return False
+    try:
+        batch = FileWindow(segment, last.position, HEADER_SIZE).batch_at(last.position)
+    except KafkaError:
+        return False
+    return batch is not None and batch.last_offset == last.offset

@@ -1,0 +1,194 @@
+"""`SegmentLog`: one segment of a log on disk: its batches, and its indexes in memory or in their files."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+
+from kwire.error_codes import ErrorCode
+from kwire.records.batch import HEADER, HEADER_SIZE, PREFIX_SIZE
+from mockbroker.disk_storage.packed_indexes import PackedIndexes
+from mockbroker.disk_storage.replica_folders import ReplicaFolders
+from mockbroker.kafka_error import KafkaError
+from mockbroker.log_directory.file_layer import Data, OpenFile
+from mockbroker.log_directory.formats import indexes, names
+from mockbroker.state.storage.producers import AbortedTransaction
+from mockbroker.state.storage.segments import LogSegment
+from mockbroker.state.storage.stored_batch import StoredBatch
+
+#: Bytes that are read at once to find batches; more if a batch is larger.
+_WINDOW = 1 << 20
+_MAGIC = 2
+
+
+class SegmentLog:
+    """The files of one segment. meta: its size and times. indexes: None while they are only in their files.
+
+    The files are read and written by `folders`; what is appended is in the file when `append` returns.
+    """
+
+    def __init__(self, folders: ReplicaFolders, meta: LogSegment, packed: PackedIndexes | None) -> None:
+        self.meta = meta
+        self.indexes = packed
+        self.is_unsynced = False
+        self._folders = folders
+        self._is_removed = False
+
+    @property
+    def base_offset(self) -> int:
+        """The offset where it begins."""
+        return self.meta.base_offset
+
+    def name(self, suffix: str) -> str:
+        """The name of one of its files."""
+        return names.file_name(self.meta.base_offset, suffix)
+
+    def append(self, data: Data, *, last_offset: int, max_timestamp: int) -> int:
+        """Append a batch to the file; returns its position. Raises: OSError, and then nothing has changed."""
+        file, position = self._open_log(), self.meta.size
+        if file.size != position:
+            file.truncate(position)  # What is left of an append that failed, and could not be cut then.
+        file.append(data)
+        self.is_unsynced = True
+        self.load_indexes().add_batch(position, len(data), last_offset, max_timestamp)
+        self.meta.add_batch(len(data), max_timestamp)
+        return position
+
+    def load_indexes(self) -> PackedIndexes:
+        """The indexes, read from their files if they are not in memory, which they stay. Raises: OSError."""
+        if self.indexes is None:
+            self.indexes = PackedIndexes(
+                self.base_offset,
+                0,
+                self._folders.files.read_file(self._folders.path(self.name(names.OFFSET_INDEX))) or b"",
+                self._folders.files.read_file(self._folders.path(self.name(names.TIME_INDEX))) or b"",
+            )
+        return self.indexes
+
+    def read(self, position: int, size: int) -> memoryview:
+        """Bytes of the log file. Raises: KAFKA_STORAGE_ERROR."""
+        if self._is_removed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name(names.LOG)} has been removed")
+        try:
+            data = self._open_log().read(position, size)
+            if len(data) < size:
+                raise OSError(errno.EIO, f"{len(data)} bytes at {position}, not {size}", self.name(names.LOG))
+        except OSError as error:
+            raise storage_error(error) from error
+        return memoryview(data)
+
+    def __getitem__(self, span: slice) -> memoryview:
+        """The bytes from one position of the file up to, not including, another. Raises: KAFKA_STORAGE_ERROR."""
+        return self.read(span.start, span.stop - span.start)
+
+    def drop_cached(self) -> None:
+        """Have the indexes in their files only."""
+        self.indexes = None
+
+    def scan(self, position: int, *, window_size: int = _WINDOW) -> Iterator[StoredBatch]:
+        """The batches from a position on, with their bytes, as far as they are not larger than a window.
+
+        Raises: KAFKA_STORAGE_ERROR.
+        """
+        while position < self.meta.size:
+            window = FileWindow(self, position, min(window_size, self.meta.size - position))
+            while (batch := window.batch_at(position)) is not None:
+                yield batch
+                position += batch.size
+
+    def truncate_to(self, position: int, offset: int) -> None:
+        """Cut the log file at a batch that begins at an offset, and adapt indexes, size and times. Raises: OSError."""
+        packed = self.load_indexes()
+        self._open_log().truncate(position)
+        self.is_unsynced = True
+        packed.truncate_to(position, offset)
+        self.meta.size = position
+        last, last_time = packed.last_indexed, packed.last_time
+        if not position:
+            self.meta.first_timestamp = -1
+        self.meta.max_timestamp = -1 if last_time is None else last_time.timestamp
+        for batch in self.scan(0 if last is None else last.position):
+            packed.add_batch(batch.at, batch.size, batch.last_offset, batch.max_timestamp)
+            self.meta.max_timestamp = max(self.meta.max_timestamp, batch.max_timestamp)
+
+    def write_indexes(self, aborted: Sequence[AbortedTransaction], suffix: str = "") -> None:
+        """Write the index files, with the aborted transactions whose markers are in this segment, if there are any.
+
+        suffix: of files that replace others later. Raises: OSError.
+        """
+        packed = self.load_indexes()
+        packed.add_newest_time()
+        self._folders.write_file(self.name(names.OFFSET_INDEX) + suffix, packed.offsets)
+        self._folders.write_file(self.name(names.TIME_INDEX) + suffix, packed.times)
+        transactions = self.name(names.TRANSACTION_INDEX) + suffix
+        if aborted:
+            self._folders.write_file(transactions, indexes.write_transaction_index(aborted))
+        else:
+            self._folders.remove(transactions)
+
+    def sync(self) -> None:
+        """Return when the log file is on the disk. Raises: OSError, and then the file has to be written again."""
+        if self.is_unsynced:
+            self._open_log().sync()
+            self.is_unsynced = False
+
+    def sync_indexes(self) -> None:
+        """Return when the index files, and the snapshot at the beginning, are on the disk. Raises: OSError."""
+        present = self._folders.files.list_names(self._folders.first)
+        for suffix in (*names.INDEXES, names.SNAPSHOT):
+            if self.name(suffix) in present:
+                path = self._folders.path(self.name(suffix))
+                self._folders.open_files.find_file(path).sync()
+                self._folders.open_files.close_file(path)
+
+    def mark_removed(self) -> None:
+        """Its files are not used any more."""
+        self._is_removed = True
+
+    def _open_log(self) -> OpenFile:
+        return self._folders.open_files.find_file(self._folders.path(self.name(names.LOG)))
+
+
+class FileWindow:
+    """A part of a segment that is in memory; other parts are read from the file."""
+
+    __slots__ = ("_data", "_segment", "_start")
+
+    def __init__(self, segment: SegmentLog, start: int, size: int) -> None:
+        self._segment = segment
+        self._start = start
+        self._data = segment.read(start, size)
+
+    def __getitem__(self, span: slice) -> memoryview:
+        """The bytes from one position of the file up to, not including, another. Raises: KAFKA_STORAGE_ERROR."""
+        first, end = span.start - self._start, span.stop - self._start
+        if first >= 0 and end <= len(self._data):
+            return self._data[first:end]
+        return self._segment.read(span.start, span.stop - span.start)
+
+    def batch_at(self, position: int, *, is_partial: bool = False) -> StoredBatch | None:
+        """The batch at a position; None if it is not in the window as a whole, unless it is the first one.
+
+        is_partial: its header has to be in the window only. Raises: KAFKA_STORAGE_ERROR for what is no batch.
+        """
+        at = position - self._start
+        if at + HEADER_SIZE > len(self._data) and at:
+            return None
+        if at + HEADER_SIZE > len(self._data):
+            raise self._invalid_batch(position)
+        base_offset, length, epoch, magic, _, _, last_delta, _, max_timestamp, *_ = HEADER.unpack_from(self._data, at)
+        size = length + PREFIX_SIZE
+        if at + size > len(self._data) and at and not is_partial:
+            return None
+        if size < HEADER_SIZE or last_delta < 0 or magic != _MAGIC or position + size > self._segment.meta.size:
+            raise self._invalid_batch(position)
+        return StoredBatch(base_offset, base_offset + last_delta, size, self, position, max_timestamp, epoch)
+
+    def _invalid_batch(self, position: int) -> KafkaError:
+        where = f"{self._segment.name(names.LOG)}, byte {position}"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where}: no valid batch")
+
+
+def storage_error(error: OSError) -> KafkaError:
+    """The error that clients get when a file cannot be read or written."""
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename or 'a log file'}: {error.strerror or error}")
