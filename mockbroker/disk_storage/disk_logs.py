@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+
 from mockbroker.disk_storage.directory_options import DirectoryOptions
 from mockbroker.disk_storage.flush_schedule import CheckpointIntervals, FlushSchedule
 from mockbroker.disk_storage.node_folders import node_folder

@@ -1,4 +1,7 @@
-"""Delayed Produce: with acks=all the response waits for the other replicas. Source: Kafka's DelayedProduce."""
+"""Delayed Produce: with acks=all the response waits for the other replicas. Source: Kafka's DelayedProduce.
+
+Where acknowledgements wait for the disk (`--fsync`), it waits for that too, also with acks=1.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,16 @@ if TYPE_CHECKING:
 
 
 class AwaitedRow(NamedTuple):
-    """A row that waits until all replicas in sync have the log up to this offset."""
+    """A row that waits until the log is on the disk up to this offset, and all replicas in sync have it if acks is -1.
+
+    failed_sync_count: of the log when the batch was appended.
+    """
 
     row: PartitionProduceResponse
     topic_id: bytes
     offset: int
+    acks: int
+    failed_sync_count: int
 
 
 def reply_when_replicated(
@@ -39,6 +47,8 @@ def reply_when_replicated(
             code = _replication_result(awaited_row, ctx)
             if code is not None:
                 awaited_row.row.error_code = code
+                if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    awaited_row.row.base_offset = -1
                 waiting.remove(awaited_row)
         if waiting and ctx.now_ms < deadline_ms:
             keys: list[WakeKey] = [("log", awaited_row.topic_id, awaited_row.row.index) for awaited_row in waiting]
@@ -56,6 +66,10 @@ def _replication_result(awaited_row: AwaitedRow, ctx: Context) -> ErrorCode | No
         log = ctx.node.logs.find_log(awaited_row.topic_id, awaited_row.row.index)
     except KafkaError as error:
         return error.code
+    if log.failed_sync_count != awaited_row.failed_sync_count:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if awaited_row.acks == 1:
+        return ErrorCode.NONE if log.synced_offset >= awaited_row.offset else None
     if log.high_watermark < awaited_row.offset:
         return None
     topic = ctx.cluster.metadata.topic_by_id(awaited_row.topic_id)

@@ -58,7 +58,7 @@ _WITHOUT_LOG_START = frozenset(
 
 
 class _ProduceState(NamedTuple):
-    """One Produce request. guards: of transactional batches; awaited_rows: rows that wait for replication."""
+    """One Produce request. guards: of transactional batches; awaited_rows: those that wait for replicas or the disk."""
 
     request: ProduceRequest
     guards: VerificationResults
@@ -228,8 +228,9 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=log_start,
     )
-    if acks == -1 and log.high_watermark <= appended.last_offset:
-        job.awaited_rows.append(AwaitedRow(row, topic.topic_id, appended.last_offset + 1))
+    end = appended.last_offset + 1
+    if (acks == -1 and log.high_watermark < end) or (acks == 1 and log.synced_offset < end):
+        job.awaited_rows.append(AwaitedRow(row, topic.topic_id, end, acks, log.failed_sync_count))
     return row
 
 

@@ -268,7 +268,7 @@ def _invalid_epoch(producer: ProducerState, epoch: int) -> KafkaError:
 
 
 def last_sequence_of(batch: Batch) -> int:
-    """The sequence of the batch's last record, also if compaction has removed it; the largest int32 is followed by 0."""
+    """The sequence of the batch's last record, which compaction can have removed; after the largest int32 comes 0."""
     delta = batch.last_offset - batch.base_offset
     return (batch.base_sequence + delta) & _SEQUENCE_MAX if batch.base_sequence >= 0 else -1
 
