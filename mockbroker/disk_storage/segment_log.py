@@ -31,6 +31,9 @@ class SegmentLog:
         self.meta = meta
         self.indexes = packed
         self.is_unsynced = False
+        # Bytes before this are on the disk; after a failed sync those behind have to be written again.
+        self._synced_size = 0
+        self._has_failed_sync = False
         self._folders = folders
         self._is_removed = False
 
@@ -101,6 +104,7 @@ class SegmentLog:
         packed = self.load_indexes()
         self._open_log().truncate(position)
         self.is_unsynced = True
+        self._synced_size = min(self._synced_size, position)
         packed.truncate_to(position, offset)
         self.meta.size = position
         last, last_time = packed.last_indexed, packed.last_time
@@ -127,10 +131,16 @@ class SegmentLog:
             self._folders.remove(transactions)
 
     def sync(self) -> None:
-        """Return when the log file is on the disk. Raises: OSError, and then the file has to be written again."""
-        if self.is_unsynced:
-            self._open_log().sync()
-            self.is_unsynced = False
+        """Return when the log file is on the disk. Raises: OSError."""
+        if not self.is_unsynced:
+            return
+        file = self._open_log()
+        if self._has_failed_sync:
+            file.rewrite(self._synced_size)
+        self._has_failed_sync = True
+        file.sync()
+        self._has_failed_sync = self.is_unsynced = False
+        self._synced_size = self.meta.size
 
     def sync_indexes(self) -> None:
         """Return when the index files, and the snapshot at the beginning, are on the disk. Raises: OSError."""

@@ -11,6 +11,7 @@ from mockbroker.log_directory.file_layer import Data
 from mockbroker.log_directory.formats.names import TEMPORARY
 
 _MODE = 0o644
+_REWRITTEN_SIZE = 1 << 20
 #: The size is synced with the data, other times of the file are not needed.
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -19,6 +20,7 @@ class DiskFile:
     """An open file; its size is known, so that an append needs one call of the system."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
         self._size = os.fstat(self._descriptor).st_size
         self._is_torn = False
@@ -62,6 +64,16 @@ class DiskFile:
         """Cut the file."""
         os.ftruncate(self._descriptor, size)
         self._size = size
+
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from a position on again: after a sync has failed, the next one would not write them."""
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            while position < self._size:
+                os.lseek(descriptor, position, os.SEEK_SET)
+                position += os.write(descriptor, self.read(position, min(_REWRITTEN_SIZE, self._size - position)))
+        finally:
+            os.close(descriptor)
 
     def sync(self) -> None:
         """Return when everything is on the disk."""

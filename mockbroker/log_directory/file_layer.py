@@ -26,6 +26,9 @@ class OpenFile(Protocol):
     def truncate(self, size: int) -> None:
         """Cut the file."""
 
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from a position on again: after a sync has failed, the next one would not write them."""
+
     def sync(self) -> None:
         """Return when everything is on the disk."""
 

@@ -44,6 +44,7 @@ class SimulatedFiles:
         self._folders = {""}
         self._on_disk: dict[str, bytes] = {}
         self._folders_on_disk = {""}
+        self._unwritten: set[int] = set()
 
     @property
     def used(self) -> int:
@@ -108,6 +109,7 @@ class SimulatedFiles:
         self._check_folder(_parent_of(path))
         self.fail_write(path, len(data) - len(self._contents.get(path, b"")))
         self._contents[path] = bytearray(data)
+        self.mark_written(path)
         if sync:
             self.sync_file(path)
 
@@ -152,12 +154,19 @@ class SimulatedFiles:
 
     def sync_file(self, path: str) -> None:
         """Put the contents of a file on the disk."""
-        if self._choose_fault(path) is FileFault.SYNC_FAILS:
-            raise OSError(errno.EIO, "simulated failure of fsync", path)
         contents = self._contents[path]
+        if self._choose_fault(path) is FileFault.SYNC_FAILS:
+            self._unwritten.add(id(contents))
+            raise OSError(errno.EIO, "simulated failure of fsync", path)
+        if id(contents) in self._unwritten:
+            return  # The system counts the pages as written: it reports a failure once.
         synced = bytes(contents)
         for name in [name for name, data in self._contents.items() if data is contents]:
             self._on_disk[name] = synced
+
+    def mark_written(self, path: str) -> None:
+        """The bytes of a file are written again: the next sync puts them on the disk."""
+        self._unwritten.discard(id(self._contents[path]))
 
     def contents_of(self, path: str) -> bytearray:
         """The bytes of a file, to be changed."""
@@ -209,6 +218,11 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         """Cut the file."""
         del self._files.contents_of(self._path)[size:]
+
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from a position on again."""
+        self._files.fail_write(self._path, 0)
+        self._files.mark_written(self._path)
 
     def sync(self) -> None:
         """Put everything on the disk."""
