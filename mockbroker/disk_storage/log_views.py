@@ -59,7 +59,7 @@ class LogViews:
         newest.end_offset = batch.last_offset + 1
         count = len(newest.index)
         if count >= 2 * NEWEST_COUNT:
-            newest.index.replace_first(count - NEWEST_COUNT, [])
+            newest.index.drop_first(count - NEWEST_COUNT)
             newest.start_offset = newest.index.batches[0].base_offset
             count = NEWEST_COUNT
         if not count & 63 or count == 1:
@@ -110,16 +110,12 @@ class LogViews:
 
 def _read_batches(segment: SegmentLog, position: int, size: int, index: BatchIndex) -> bool:
     """Add the batches from a position on that have `size` bytes, and one more; returns whether none is left."""
-    end = position + size
+    end, file_end = position + size, segment.meta.size
     data_size = size + _HEADER_SIZE if size <= _DATA_MAX else _HEADERS_WINDOW
-    window = FileWindow(segment, position, min(data_size, segment.meta.size - position))
-    while position < segment.meta.size:
-        batch = window.batch_at(position, is_partial=True)
-        if batch is None:
-            window = FileWindow(segment, position, min(_HEADERS_WINDOW, segment.meta.size - position))
-            continue
-        index.append(batch)
-        position += batch.size
+    while position < file_end:
+        window = FileWindow(segment, position, min(data_size, file_end - position))
+        position = window.add_batches(position, end, index)
         if position > end:
-            return position >= segment.meta.size
-    return True
+            break
+        data_size = _HEADERS_WINDOW
+    return position >= file_end

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Iterator, Sequence
 
 from kwire.error_codes import ErrorCode
-from kwire.records.batch import HEADER, HEADER_SIZE, PREFIX_SIZE
+from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 from mockbroker.disk_storage.packed_indexes import PackedIndexes
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log_directory.file_layer import Data, OpenFile
 from mockbroker.log_directory.formats import indexes, names
+from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.producers import AbortedTransaction
 from mockbroker.state.storage.segments import LogSegment
 from mockbroker.state.storage.stored_batch import StoredBatch
@@ -19,6 +21,8 @@ from mockbroker.state.storage.stored_batch import StoredBatch
 #: Bytes that are read at once to find batches; more if a batch is larger.
 _WINDOW = 1 << 20
 _MAGIC = 2
+#: Base offset, length, leader epoch, magic, last offset delta and largest timestamp, in the header of a batch.
+_INDEXED_FIELDS = struct.Struct(">qiib6xi8xq")
 
 
 class SegmentLog:
@@ -35,6 +39,7 @@ class SegmentLog:
         self._synced_size = 0
         self._has_failed_sync = False
         self._folders = folders
+        self._first_folder = self._path = ""
         self._is_removed = False
 
     @property
@@ -156,7 +161,11 @@ class SegmentLog:
         self._is_removed = True
 
     def _open_log(self) -> OpenFile:
-        return self._folders.open_files.find_file(self._folders.path(self.name(names.LOG)))
+        first = self._folders.first
+        if first is not self._first_folder:
+            # Not for each append: reassigned replicas have another first folder.
+            self._first_folder, self._path = first, self._folders.path(self.name(names.LOG))
+        return self._folders.open_files.find_file(self._path)
 
 
 class FileWindow:
@@ -176,19 +185,38 @@ class FileWindow:
             return self._data[first:end]
         return self._segment.read(span.start, span.stop - span.start)
 
-    def batch_at(self, position: int, *, is_partial: bool = False) -> StoredBatch | None:
+    def add_batches(self, position: int, end: int, index: BatchIndex) -> int:
+        """Add the batches whose headers are in the window, up to the one that ends behind `end`.
+
+        Returns: the position behind the last one. Raises: KAFKA_STORAGE_ERROR for what is no batch.
+        """
+        data, unpack, add = self._data, _INDEXED_FIELDS.unpack_from, index.append
+        shift, limit = self._start, self._start + len(data) - HEADER_SIZE
+        file_end = self._segment.meta.size
+        if position > limit:
+            raise self._invalid_batch(position)
+        while position <= limit and position <= end:
+            base_offset, length, epoch, magic, last_delta, max_timestamp = unpack(data, position - shift)
+            size = length + PREFIX_SIZE
+            if size < HEADER_SIZE or last_delta < 0 or magic != _MAGIC or position + size > file_end:
+                raise self._invalid_batch(position)
+            add(StoredBatch(base_offset, base_offset + last_delta, size, self, position, max_timestamp, epoch))
+            position += size
+        return position
+
+    def batch_at(self, position: int) -> StoredBatch | None:
         """The batch at a position; None if it is not in the window as a whole, unless it is the first one.
 
-        is_partial: its header has to be in the window only. Raises: KAFKA_STORAGE_ERROR for what is no batch.
+        Raises: KAFKA_STORAGE_ERROR for what is no batch.
         """
         at = position - self._start
         if at + HEADER_SIZE > len(self._data) and at:
             return None
         if at + HEADER_SIZE > len(self._data):
             raise self._invalid_batch(position)
-        base_offset, length, epoch, magic, _, _, last_delta, _, max_timestamp, *_ = HEADER.unpack_from(self._data, at)
+        base_offset, length, epoch, magic, last_delta, max_timestamp = _INDEXED_FIELDS.unpack_from(self._data, at)
         size = length + PREFIX_SIZE
-        if at + size > len(self._data) and at and not is_partial:
+        if at + size > len(self._data) and at:
             return None
         if size < HEADER_SIZE or last_delta < 0 or magic != _MAGIC or position + size > self._segment.meta.size:
             raise self._invalid_batch(position)

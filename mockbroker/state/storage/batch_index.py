@@ -61,6 +61,11 @@ class BatchIndex:
         for batch in (*batches, *later):
             self.append(batch)
 
+    def drop_first(self, count: int) -> None:
+        """Remove the first batches; the largest timestamps of the others still count them."""
+        for values in (self.batches, self._last_offsets, self.max_timestamps, self._ends):
+            del values[:count]
+
     def truncate(self, at: int) -> list[StoredBatch]:
         """Remove and return the batches from an index on."""
         removed = self.batches[at:]
