@@ -86,7 +86,9 @@ class DataDirectory:
     def open_logs(self, configs: TopicConfigs) -> DiskLogs:
         """Its logs. configs: of topics and brokers. Raises: OSError."""
         is_complete = self.was_clean or self.is_same_boot
-        return DiskLogs(self.files, self.node_ids, self.options, configs, is_complete=is_complete)
+        return DiskLogs(
+            self.files, self.node_ids, self.options, configs, is_clean=self.was_clean, is_complete=is_complete
+        )
 
     def initialize(self, cluster_id: str, rng: random.Random) -> None:
         """Write the identity of nodes that have none. Raises: OSError."""

@@ -27,7 +27,7 @@ _METADATA_FOLDER = ("__cluster_metadata", 0)
 class DiskLogs:
     """The logs of an open data directory.
 
-    is_complete: all that was written is there. configs: of topics and brokers.
+    is_clean: they were shut down. is_complete: all that was written is there. configs: of topics and brokers.
     """
 
     def __init__(
@@ -37,10 +37,12 @@ class DiskLogs:
         options: DirectoryOptions,
         configs: TopicConfigs,
         *,
+        is_clean: bool,
         is_complete: bool,
     ) -> None:
         self._options = options
         self._configs = configs
+        self._is_clean = is_clean
         self._is_complete = is_complete
         self._services = StorageServices(files, options.report, self._delete_delay_ms)
         self._checkpoints = OffsetCheckpoints(files, options.report)
@@ -125,6 +127,7 @@ class DiskLogs:
     def _load_options(self, topic_name: str, stored: StoredOffsets, key: tuple[str, int], now_ms: int) -> LoadOptions:
         return LoadOptions(
             recovery_point=stored.recovery_points.get(key, 0),
+            is_clean=self._is_clean,
             is_complete=self._is_complete,
             index_interval=read_int(self._configs.topic(topic_name), "index.interval.bytes"),
             repair=self._options.repair,

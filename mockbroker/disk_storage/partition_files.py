@@ -239,6 +239,7 @@ class PartitionFiles:
             in_last = bool(removed) and removed[0].base_offset < self._end_of(keep - 1)
             if in_last:
                 last.truncate_to(position, removed[0].base_offset)
+                last.sync()  # What was cut must not be there again after a crash of the machine.
             self.producer_files.remove_snapshots_after(offset)
         except OSError as error:
             raise self._services.fail(error) from error

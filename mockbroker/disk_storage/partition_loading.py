@@ -49,7 +49,7 @@ def load_partition_files(
             segment.drop_cached()
     start = max(log_start, found.segments[0].base_offset) if found.segments else log_start
     producers.drop_aborted_below(start)
-    files.flushed_offset = found.end_offset if options.is_complete else min(options.recovery_point, found.end_offset)
+    files.flushed_offset = found.end_offset if options.is_clean else min(options.recovery_point, found.end_offset)
     epochs = _read_leader_epochs(folders, files, found, options)
     return files, RestoredState(start, found.end_offset, None, producers, epochs, None)
 

@@ -25,17 +25,20 @@ from mockbroker.log_directory.recovery import RecoveryOptions, cut_unfinished, r
 from mockbroker.state.storage.segments import LogSegment
 
 _MAGIC = 2
+#: In which the batch of the last entry of the time index is looked for.
+_WINDOW = 8 << 10
 
 
 class LoadOptions(NamedTuple):
     """How a partition is loaded.
 
-    recovery_point: offsets below are on disk and valid. is_complete: all that was written is there. index_interval: the
-    bytes between entries of an index. repair: cut a log at damage that is followed by valid batches. report: called
-    with a line for each thing that was mended.
+    recovery_point: offsets below are on disk and valid. is_clean: all that was written is there, and on disk.
+    is_complete: all that was written is there. index_interval: the bytes between entries of an index. repair: cut a log
+    at damage that is followed by valid batches. report: called with a line for each thing that was mended.
     """
 
     recovery_point: int
+    is_clean: bool
     is_complete: bool
     index_interval: int
     repair: bool
@@ -104,7 +107,9 @@ class _SegmentLoader:
         if position is None or self._next_base is None:
             is_verified = not (is_certain or options.is_complete)
             is_cut = self._scan(position or 0, verify=is_verified)
-            self._segment.is_unsynced = is_verified
+        if not (is_certain or options.is_clean):
+            # The process before may have failed to write them to the disk: then a sync alone would not do it.
+            self._segment.mark_unwritten(options.recovery_point)
         if position is None:
             self._found.rebuilt.append(self._segment)
         if self._next_base is not None and not is_cut:
@@ -128,10 +133,12 @@ class _SegmentLoader:
                     self._options.report(f"{path}: missing, built again")
                 return None
             data.append(_without_zeros(content, entry_size))
-        packed = PackedIndexes(base, self._options.index_interval, *data)
+        offsets, times = data
+        is_whole = not (len(offsets) % OFFSET_ENTRY_SIZE or len(times) % TIME_ENTRY_SIZE)
+        packed = PackedIndexes(base, self._options.index_interval, *(data if is_whole else ()))
         self._meta.size = size
         segment = SegmentLog(self._folders, self._meta, packed)
-        if not _is_valid(packed, segment, *map(len, data)):
+        if not (is_whole and _are_valid(packed, segment)):
             self._options.report(f"{self._folders.path(self._segment.name(names.OFFSET_INDEX))}: invalid, built again")
             self._meta.size = 0
             return None
@@ -186,17 +193,20 @@ def _without_zeros(content: bytes, entry_size: int) -> bytes:
     return content[: -(-size // entry_size) * entry_size]
 
 
-def _is_valid(packed: PackedIndexes, segment: SegmentLog, offsets_size: int, times_size: int) -> bool:
-    """Return whether the last entry of the offset index is of a batch in the file."""
-    if offsets_size % OFFSET_ENTRY_SIZE or times_size % TIME_ENTRY_SIZE:
-        return False
-    last = packed.last_indexed
-    if last is None:
-        return True
-    if not 0 <= last.position <= segment.meta.size - HEADER_SIZE:
-        return False
+def _are_valid(packed: PackedIndexes, segment: SegmentLog) -> bool:
+    """Return whether the last entries are of batches in the file."""
+    last, time = packed.last_indexed, packed.last_time
     try:
-        batch = FileWindow(segment, last.position, HEADER_SIZE).batch_at(last.position)
+        if last is not None:
+            if not 0 <= last.position <= segment.meta.size - HEADER_SIZE:
+                return False
+            batch = FileWindow(segment, last.position, HEADER_SIZE).batch_at(last.position)
+            if batch is None or batch.last_offset != last.offset:
+                return False
+        if time is None:
+            return True
+        batches = segment.scan(packed.find_position(time.offset), window_size=_WINDOW)
+        newest = next((batch for batch in batches if batch.last_offset >= time.offset), None)
     except KafkaError:
         return False
-    return batch is not None and batch.last_offset == last.offset
+    return newest is not None and newest.max_timestamp == time.timestamp

@@ -147,6 +147,11 @@ class SegmentLog:
         self._has_failed_sync = self.is_unsynced = False
         self._synced_size = self.meta.size
 
+    def mark_unwritten(self, offset: int) -> None:
+        """Batches from an offset on may not be on the disk: they are written again before the next sync."""
+        self.is_unsynced = self._has_failed_sync = True
+        self._synced_size = 0 if offset <= self.base_offset else self.load_indexes().find_position(offset)
+
     def sync_indexes(self) -> None:
         """Return when the index files, and the snapshot at the beginning, are on the disk. Raises: OSError."""
         present = self._folders.files.list_names(self._folders.first)

@@ -192,6 +192,7 @@ def cut_unfinished(
         raise DamagedFileError(path, position, f"{error.problem}; {follows}, which --repair would remove too")
     lost = file.size - position
     file.truncate(position)
+    file.sync()  # After a crash of the machine, the bytes would be there again, before segments that follow then.
     options.report(f"{path}: cut {lost} bytes from byte {position} on, offset {next_offset}: {error.problem}")
 
 
