@@ -125,7 +125,9 @@ class GroupLog:
 
     def expire(self, *, now_ms: int) -> None:
         """Run the timers of groups that are due."""
-        self.groups.timers.expire(now_ms=now_ms)
+        # A failed write to the log has been reported, and the groups are loaded again.
+        with suppress(KafkaError):
+            self.groups.timers.expire(now_ms=now_ms)
 
     def _led_partitions(self, topic: Topic) -> set[int]:
         return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
@@ -361,8 +363,22 @@ class GroupLog:
         if not rows:
             return
         records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(rows)]
-        topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
-        log = self._logs.find_log(topic.topic_id, self._shard_of(group_id))
+        topic, shard = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP), self._shard_of(group_id)
+        log = self._logs.find_log(topic.topic_id, shard)
         self._last_write_ms = max(self._last_write_ms, now_ms)
         self._schedule_cleanup(now_ms)
-        log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        try:
+            log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        except KafkaError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            # The groups may have changed already: those of the log replace them.
+            self.groups.timers.set_timer((f"reload {shard}", None), now_ms, partial(self._reload, topic, shard))
+            # Source: Kafka's CoordinatorOperationExceptionHelper.
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from error
+
+    def _reload(self, topic: Topic, shard: int, now_ms: int) -> None:
+        """Load a partition again, with what is in its log."""
+        if shard in self._loaded:
+            self._unload(shard)
+            self.loading.start(shard, partial(self._load, topic, shard), now_ms=now_ms)

@@ -130,7 +130,13 @@ class ShareStateLog:
         rows = enumerate(self._records.write(fact))
         batch = write_batch([Record(at, now_ms, key, value) for at, (key, value) in rows])
         log = self._logs.find_log(topic.topic_id, shard)
-        appended = log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        try:
+            appended = log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        except KafkaError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            # Source: Kafka's CoordinatorOperationExceptionHelper.
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from error
         self._track_snapshot(shard, appended.last_offset, fact)
         self._written = self._latest[shard] = LogPosition(topic.topic_id, shard, log.end_offset)
         self.schedule_maintenance(now_ms=now_ms)

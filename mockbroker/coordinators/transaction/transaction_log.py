@@ -143,7 +143,8 @@ class TransactionLog:
     def _record(self, transaction: Transaction, now_ms: int) -> None:
         """Append a transactional id as it is now; one that is dead has no value.
 
-        Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS.
+        Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS;
+        NOT_COORDINATOR when the log cannot be written.
         """
         transactional_id = transaction.transactional_id
         partition = self._cluster.metadata.find_coordinator_partition(CoordinatorKind.TRANSACTION, transactional_id)
@@ -152,8 +153,13 @@ class TransactionLog:
         dead = transaction.state is TransactionState.DEAD
         value = None if dead else _prefixed(version, encode(_encode_value(transaction, version), version))
         record = Record(0, now_ms, _encode_key(transactional_id), value)
-        batch = write_batch([record])
-        self._log(partition.index).append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        try:
+            self._log(partition.index).append(write_batch([record]), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        except KafkaError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            # Source: Kafka's TransactionStateManager.appendTransactionToLog.
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from error
 
 
 @lru_cache(maxsize=128)  # Each transaction writes its key three times.

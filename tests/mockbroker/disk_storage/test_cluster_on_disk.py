@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from kwire.error_codes import ErrorCode
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from mockbroker import build
 from mockbroker.disk_storage.data_directory import DataDirectory, DirectoryOptions
 from mockbroker.log_directory.simulated_files import FileFault, SimulatedFiles
 from mockbroker.state.storage.log_store import LogStore
 from tests.support.brokers.broker import Broker
-from tests.support.brokers.producer import produce, record_batch
+from tests.support.brokers.producer import Producer, produce, record_batch
 from tests.support.disk_logs import make_files
 
 OK = ErrorCode.NONE
@@ -146,3 +147,53 @@ def test_the_replicas_of_a_partition_have_the_same_files_and_deleted_topics_none
     assert not [name for node in range(3) for name in files.list_names(f"node-{node}") if name == "t-0"]
     broker.advance(60_000)
     assert not [name for node in range(3) for name in files.list_names(f"node-{node}") if name.startswith("t-")]
+
+
+def test_a_coordinator_that_cannot_write_refuses_and_goes_on_with_what_is_in_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = _Faults()
+    broker = DiskBroker(monkeypatch, make_files(choose_fault=faults.choose), topics={"t": 2})
+
+    def heartbeat(member_id: str, epoch: int) -> tuple[int, int]:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=("t",),
+            topic_partitions=[],
+        )
+        response = broker.call(request, 1)
+        return response.error_code, response.member_epoch
+
+    heartbeat("m1", 0)
+    broker.advance(1_000)
+    joined = heartbeat("m1", 0)
+    faults.fault = FileFault.WRITE_FAILS
+    refused = [heartbeat("m2", 0)[0], heartbeat("m1", -1)[0]]
+    for _ in range(20):
+        broker.advance(20_000)  # The session of m1 ends, and that cannot be written either.
+    faults.fault = None
+    broker.advance(1_000)
+    again = heartbeat("m1", joined[1])
+
+    assert joined[0] == OK
+    assert refused == [ErrorCode.NOT_COORDINATOR] * 2
+    assert again[0] == OK
+
+
+def test_a_transaction_whose_end_cannot_be_written_ends_when_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = _Faults()
+    broker = DiskBroker(monkeypatch, make_files(choose_fault=faults.choose), topics={"t": 3})
+    producer = Producer(broker)
+    producer.begin(), producer.add(0), producer.produce()
+    faults.fault = FileFault.WRITE_FAILS
+    refused = producer.end()
+    faults.fault = None
+    ended = producer.end()
+    broker.advance(100)
+
+    assert (refused, ended) == (ErrorCode.NOT_COORDINATOR, OK)
+    assert producer.markers(0) == [1]
+    assert producer.log(0).last_stable_offset == 2
