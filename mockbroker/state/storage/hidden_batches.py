@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mockbroker.state.storage.batch_storage import CleanedSegment
     from mockbroker.state.storage.stored_batch import StoredBatch
 
 #: The earliest share offset when no share-partition has stored state.
@@ -91,3 +92,15 @@ def read_visible(batches: Sequence[StoredBatch], max_bytes: int, *, min_one: boo
         taken.append(batch)
         total += batch.size
     return taken, total
+
+
+def collect_hidden(cleaned: Iterable[CleanedSegment], offsets: list[int]) -> Iterable[CleanedSegment]:
+    """The segments, while the offsets of their hidden batches are collected."""
+
+    def collect(batches: Iterable[StoredBatch]) -> Iterable[StoredBatch]:
+        for batch in batches:
+            if batch.is_hidden:
+                offsets.append(batch.base_offset)
+            yield batch
+
+    return ((segment, collect(batches)) for segment, batches in cleaned)

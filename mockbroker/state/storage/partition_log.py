@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch, ControlType, parse_header, with_append_time, write_marker
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.storage.append_origin import AppendOrigin
 from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.batch_storage import BatchStorage, CleanedSegment, RestoredState
-from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
+from mockbroker.state.storage.hidden_batches import HiddenBatches, collect_hidden, first_visible, read_visible
+from mockbroker.state.storage.high_watermark import HighWatermark
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
 from mockbroker.state.storage.log_config import AppendRules
+from mockbroker.state.storage.log_slices import make_slice
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
 from mockbroker.state.storage.memory_batches import MemoryBatches
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import RollRules
-from mockbroker.state.storage.stored_batch import (
-    AppendResult,
-    BatchRange,
-    LogSlice,
-    NewBatch,
-    StoredBatch,
-    TimestampOffset,
-)
+from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, NewBatch, StoredBatch, TimestampOffset
 from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
 Data = bytes | bytearray | memoryview
 
 __all__ = ["AppendResult", "LogSlice", "TimestampOffset", "AppendOrigin", "PartitionLog", "StoredBatch"]
-
-
-class AppendOrigin(Enum):
-    """The origin of an append: a client, whose batches are validated, or the broker itself."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
 
 
 class PartitionLog:
@@ -71,9 +59,7 @@ class PartitionLog:
         self._on_hidden_append = grown
         self.hidden_batches: HiddenBatches | None = None
         self._leader_epochs = LeaderEpochCache(None if storage is None else storage.write_leader_epochs)
-        self._held_high_watermark: int | None = None
-        self._unsynced_offset: int | None = None
-        self._high_watermark_limit: int | None = None
+        self._watermark = HighWatermark()
         self.failed_sync_count = 0
 
     def restore_state(self, state: RestoredState) -> None:
@@ -86,20 +72,20 @@ class PartitionLog:
     @property
     def high_watermark(self) -> int:
         """The first offset that not all in-sync replicas have, or that is not on the disk; where readers end."""
-        return self.end_offset if self._high_watermark_limit is None else self._high_watermark_limit
+        return self.end_offset if (limit := self._watermark.limit) is None else limit
 
     def hold_high_watermark(self, offset: int | None) -> None:
         """Hold the high watermark at an offset while the log grows; None lets it follow the end again."""
-        self._set_limits(offset, self._unsynced_offset)
+        self._set_limits(offset, self._watermark.unsynced)
 
     @property
     def synced_offset(self) -> int:
         """The first offset that is not on the disk, if acknowledgements wait for it; else the end."""
-        return self.end_offset if self._unsynced_offset is None else self._unsynced_offset
+        return self.end_offset if self._watermark.unsynced is None else self._watermark.unsynced
 
     def hold_unsynced(self, offset: int | None) -> None:
         """Batches from an offset on are not on the disk yet, and acknowledgements wait for that; None: they are."""
-        self._set_limits(self._held_high_watermark, offset)
+        self._set_limits(self._watermark.held, offset)
 
     def fail_sync(self) -> None:
         """Batches could not be written to the disk: the producers that wait for it get an error."""
@@ -108,9 +94,7 @@ class PartitionLog:
 
     def _set_limits(self, held: int | None, unsynced: int | None) -> None:
         before = self.high_watermark, self.synced_offset
-        self._held_high_watermark, self._unsynced_offset = held, unsynced
-        limits = [limit for limit in (held, unsynced) if limit is not None]
-        self._high_watermark_limit = min(limits) if limits else None
+        self._watermark.set_limits(held, unsynced)
         if (self.high_watermark, self.synced_offset) != before:
             self._on_offsets_changed()
 
@@ -235,9 +219,8 @@ class PartitionLog:
 
     def has_visible_between(self, first: int, end: int) -> bool:
         """Return whether a visible batch has an offset from `first` up to, not including, `end`."""
-        visible = (batch for batch in self.storage.batches_between(first) if not batch.is_hidden)
-        following = next(visible, None)
-        return following is not None and following.base_offset < end
+        visible = (batch.base_offset for batch in self.storage.batches_between(first) if not batch.is_hidden)
+        return next(visible, end) < end
 
     def batches_from(self, offset: int) -> Iterable[StoredBatch]:
         """All batches that end at an offset or later, hidden ones included."""
@@ -255,19 +238,9 @@ class PartitionLog:
         negative `max_bytes` before the end. Source: Kafka's LocalLog.read and LogSegment.read.
         """
         index, first, last = self._find_range(offset, max_bytes, up_to)
-        batches = index.batches
         if self.hidden_batches is not None:
-            return LogSlice(*read_visible(batches[first:last], max_bytes, min_one=min_one))
-        next_index = index.find_end_by_size(first, last, max_bytes)
-        if min_one and next_index == first < last:
-            next_index += 1
-        total = index.size_between(first, next_index)
-        is_first_cut = first == next_index < last and max_bytes > 0
-        if not partial or next_index == last:
-            return LogSlice(BatchRange(batches, first, next_index), total, is_first_cut=is_first_cut)
-        cut_size = max(0, max_bytes - total)
-        cut_batch = batches[next_index] if cut_size else None
-        return LogSlice(BatchRange(batches, first, next_index), total, cut_batch, cut_size, is_first_cut)
+            return LogSlice(*read_visible(index.batches[first:last], max_bytes, min_one=min_one))
+        return make_slice(index, first, last, max_bytes, min_one=min_one, partial=partial)
 
     def measure(self, offset: int, max_bytes: int, *, up_to: int) -> tuple[int, bool]:
         """The bytes that `read` returns for these arguments, and whether no batch below `up_to` is left out by it.
@@ -358,7 +331,7 @@ class PartitionLog:
         aborted: filled while the batches are read.
         """
         hidden = None if self.hidden_batches is None else list[int]()
-        kept = cleaned if hidden is None else _collect_hidden(cleaned, hidden)
+        kept = cleaned if hidden is None else collect_hidden(cleaned, hidden)
         self.storage.replace_first_segments(count, end, kept, aborted)
         self.producers.replace_aborted_below(end, aborted)
         if self.hidden_batches is not None and hidden is not None:
@@ -381,10 +354,7 @@ class PartitionLog:
         removed = self.storage.truncate_to(offset)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
-        held, unsynced = self._held_high_watermark, self._unsynced_offset
-        self._set_limits(
-            None if held is None else min(held, offset), None if unsynced is None else min(unsynced, offset)
-        )
+        self._watermark.truncate_to(offset)
         self._leader_epochs.truncate_from_end(offset)
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)
@@ -428,15 +398,3 @@ class PartitionLog:
         if self.hidden_batches is None:
             self.hidden_batches = HiddenBatches()
         self.hidden_batches.add_offset(offset)
-
-
-def _collect_hidden(cleaned: Iterable[CleanedSegment], offsets: list[int]) -> Iterable[CleanedSegment]:
-    """The segments, while the offsets of their hidden batches are collected."""
-
-    def collect(batches: Iterable[StoredBatch]) -> Iterable[StoredBatch]:
-        for batch in batches:
-            if batch.is_hidden:
-                offsets.append(batch.base_offset)
-            yield batch
-
-    return ((segment, collect(batches)) for segment, batches in cleaned)

@@ -78,7 +78,7 @@ def test_a_failed_write_is_refused_and_the_log_goes_on(monkeypatch: pytest.Monke
     assert len([line for line in broker.lines if "refused with KAFKA_STORAGE_ERROR" in line]) == 1
 
 
-def test_a_full_disk_refuses_records_until_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_records_until_it_has_space(monkeypatch: pytest.MonkeyPatch) -> None:
     files = make_files(capacity=3_000)
     broker = DiskBroker(monkeypatch, files, topics={"t": 1})
     codes = [broker.produce(size=500) for _ in range(8)]

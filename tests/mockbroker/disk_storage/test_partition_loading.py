@@ -162,7 +162,7 @@ def test_a_broken_index_is_built_again(suffix: str, how: str) -> None:
 class _CrashModel:
     """Appends to a log whose disk fails; checks what is left after kills and crashes of the machine.
 
-    acknowledged: the values that producers have been told to be stored, in order. durable_count: how many of them were
+    acknowledged: the values of all appends that succeeded, in order. durable_count: how many of them were
     on the disk for certain.
     """
 
