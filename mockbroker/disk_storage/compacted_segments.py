@@ -12,7 +12,7 @@ from mockbroker.disk_storage.packed_indexes import PackedIndexes
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_log import SegmentLog
 from mockbroker.log_directory.formats import names
-from mockbroker.state.storage.batch_storage import CleanedSegment
+from mockbroker.state.storage.batches.batch_storage import CleanedSegment
 from mockbroker.state.storage.producers import AbortedTransaction
 from mockbroker.state.storage.segments import LogSegment
 from mockbroker.state.storage.stored_batch import StoredBatch

@@ -16,7 +16,7 @@ from mockbroker.disk_storage.storage_services import DELETED_FOLDER, StorageServ
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import names, properties
 from mockbroker.state.settings import read_int
-from mockbroker.state.storage.batch_storage import RestoredState
+from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
 
 #: The folder of a partition that no topic has any more. Source: Kafka's LogFileUtils.

@@ -1,4 +1,4 @@
-"""`PartitionFiles`: the batches of a log in the files of a partition, as `mockbroker.state.storage.batch_storage` says.
+"""`PartitionFiles`: the batches of a log in the files of a partition, as the interface `BatchStorage` says.
 
 Source: Kafka's UnifiedLog, LocalLog and LogSegments.
 """
@@ -18,7 +18,7 @@ from mockbroker.disk_storage.segment_log import SegmentLog, storage_error
 from mockbroker.disk_storage.storage_services import StorageServices
 from mockbroker.log_directory.formats import checkpoints, names
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batch_storage import CleanedSegment, Data
+from mockbroker.state.storage.batches.batch_storage import CleanedSegment, Data
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates

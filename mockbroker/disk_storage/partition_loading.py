@@ -11,7 +11,7 @@ from mockbroker.disk_storage.storage_services import StorageServices
 from mockbroker.log_directory.formats import checkpoints, indexes, names
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.recovery import finish_replacements, remove_segments
-from mockbroker.state.storage.batch_storage import RestoredState
+from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.producers import AbortedTransaction
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mockbroker.state.storage.batch_storage import CleanedSegment
+    from mockbroker.state.storage.batches.batch_storage import CleanedSegment
     from mockbroker.state.storage.stored_batch import StoredBatch
 
 #: The earliest share offset when no share-partition has stored state.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mockbroker.state.storage.batch_storage import BatchStorage, RestoredState
+from mockbroker.state.storage.batches.batch_storage import BatchStorage, RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
 
 if TYPE_CHECKING:

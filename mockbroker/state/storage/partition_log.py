@@ -9,14 +9,14 @@ from kwire.records import Batch, ControlType, parse_header, with_append_time, wr
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.append_origin import AppendOrigin
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batch_storage import BatchStorage, CleanedSegment, RestoredState
+from mockbroker.state.storage.batches.batch_storage import BatchStorage, CleanedSegment, RestoredState
+from mockbroker.state.storage.batches.log_slices import make_slice
+from mockbroker.state.storage.batches.memory_batches import MemoryBatches
 from mockbroker.state.storage.hidden_batches import HiddenBatches, collect_hidden, first_visible, read_visible
 from mockbroker.state.storage.high_watermark import HighWatermark
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
 from mockbroker.state.storage.log_config import AppendRules
-from mockbroker.state.storage.log_slices import make_slice
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
-from mockbroker.state.storage.memory_batches import MemoryBatches
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import RollRules

@@ -12,7 +12,7 @@ import pytest
 from kwire.records import Record, parse_header, write_batch
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.state.metadata.configs import Configs
-from mockbroker.state.storage.log_buffer import LogBuffer
+from mockbroker.state.storage.batches.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.segments import LogSegment, RollRules

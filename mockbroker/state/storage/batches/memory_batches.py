@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batch_storage import CleanedSegment, Data
-from mockbroker.state.storage.deleted_batches import DeletedBatches
-from mockbroker.state.storage.log_buffer import LogBuffer
+from mockbroker.state.storage.batches.batch_storage import CleanedSegment, Data
+from mockbroker.state.storage.batches.deleted_batches import DeletedBatches
+from mockbroker.state.storage.batches.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
@@ -16,7 +16,7 @@ from mockbroker.state.storage.stored_batch import NewBatch, StoredBatch
 
 
 class MemoryBatches:
-    """Stores batches in memory; see `mockbroker.state.storage.batch_storage`. budget: of the memory of all logs."""
+    """Stores batches in memory, as the interface `BatchStorage` says. budget: of the memory of all logs."""
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.segments = LogSegments(budget)
