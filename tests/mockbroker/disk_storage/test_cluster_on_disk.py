@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -32,7 +31,11 @@ class DiskBroker(Broker):
         self.lines: list[str] = []
         options = DirectoryOptions(fsync=fsync, report=self.lines.append)
         directory = DataDirectory(files, range(given.get("nodes", 1)), options)
-        monkeypatch.setattr(build, "LogStore", partial(LogStore, directory=directory))
+
+        def create_store(*arguments: Any, **given: Any) -> LogStore:
+            return LogStore(*arguments, **{**given, "directory": directory})
+
+        monkeypatch.setattr(build, "LogStore", create_store)
         super().__init__(**given)
 
     def produce(self, *, acks: int = -1, size: int = 10, settle: bool = True, connection: str = "a") -> int | None:
