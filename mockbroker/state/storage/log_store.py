@@ -12,13 +12,13 @@ from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Top
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import Settings, read_int
 from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
-from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+    from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
 
 Wake = Callable[[tuple[Hashable, ...]], None]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch, ControlType, parse_header, with_append_time, write_marker
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.append_origin import AppendOrigin
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batches.batch_storage import BatchStorage, CleanedSegment, RestoredState
 from mockbroker.state.storage.batches.log_slices import make_slice
 from mockbroker.state.storage.batches.memory_batches import MemoryBatches
 from mockbroker.state.storage.hidden_batches import HiddenBatches, collect_hidden, first_visible, read_visible
@@ -24,6 +24,9 @@ from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, NewBat
 from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
+if TYPE_CHECKING:
+    from mockbroker.state.storage.batches.batch_storage import BatchStorage, CleanedSegment, RestoredState
+
 Data = bytes | bytearray | memoryview
 
 __all__ = ["AppendResult", "LogSlice", "TimestampOffset", "AppendOrigin", "PartitionLog", "StoredBatch"]
@@ -35,9 +38,8 @@ class PartitionLog:
     rules: the topic's append rules, read at each append. on_offsets_changed: called after each append, and after each
     change of the log start or the high watermark. A following replica has every record at once, so the high watermark
     is the end of the log unless it is held (`mockbroker.state.storage.replicas`). on_hidden_append: called instead when
-    no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any. budget: of
-    the memory of all logs. storage: of the batches; in memory if None. failed_sync_count: how often batches could not
-    be written to the disk while acknowledgements waited for it.
+    no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any. budget: of all logs.
+    storage: in memory if None. failed_sync_count: of syncs for which acknowledgements waited.
     """
 
     def __init__(
@@ -65,8 +67,7 @@ class PartitionLog:
     def restore_state(self, state: RestoredState) -> None:
         """Continue with what the storage has."""
         self.start_offset, self.end_offset = state.start_offset, state.end_offset
-        self.producers = state.producers
-        self.segments.cleaned_to = state.cleaned_to
+        self.producers, self.segments.cleaned_to = state.producers, state.cleaned_to
         self._leader_epochs.restore(state.leader_epochs)
 
     @property
@@ -81,7 +82,7 @@ class PartitionLog:
     @property
     def synced_offset(self) -> int:
         """The first offset that is not on the disk, if acknowledgements wait for it; else the end."""
-        return self.end_offset if self._watermark.unsynced is None else self._watermark.unsynced
+        return self.end_offset if (unsynced := self._watermark.unsynced) is None else unsynced
 
     def hold_unsynced(self, offset: int | None) -> None:
         """Batches from an offset on are not on the disk yet, and acknowledgements wait for that; None: they are."""
@@ -95,7 +96,7 @@ class PartitionLog:
     def _set_limits(self, held: int | None, unsynced: int | None) -> None:
         before = self.high_watermark, self.synced_offset
         self._watermark.set_limits(held, unsynced)
-        if (self.high_watermark, self.synced_offset) != before:
+        if before != (self.high_watermark, self.synced_offset):
             self._on_offsets_changed()
 
     @property
@@ -367,9 +368,8 @@ class PartitionLog:
         """Append batches that were truncated, with their own offsets and epochs."""
         for batch in batches:
             self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
-            new = NewBatch(
-                batch.base_offset, batch.last_offset, batch.max_timestamp, batch.leader_epoch, batch.is_hidden
-            )
+            first, last, epoch = batch.base_offset, batch.last_offset, batch.leader_epoch
+            new = NewBatch(first, last, batch.max_timestamp, epoch, batch.is_hidden)
             self.storage.append(batch.raw, new, self._rules(), now_ms=batch.max_timestamp)
             self.end_offset = batch.last_offset + 1
             if batch.is_hidden:

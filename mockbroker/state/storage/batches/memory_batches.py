@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from mockbroker.state.storage.batch_index import BatchIndex
-from mockbroker.state.storage.batches.batch_storage import CleanedSegment, Data
 from mockbroker.state.storage.batches.deleted_batches import DeletedBatches
 from mockbroker.state.storage.batches.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
@@ -13,6 +13,9 @@ from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments, RollRules
 from mockbroker.state.storage.stored_batch import NewBatch, StoredBatch
+
+if TYPE_CHECKING:
+    from mockbroker.state.storage.batches.batch_storage import CleanedSegment, Data
 
 
 class MemoryBatches:
