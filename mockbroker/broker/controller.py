@@ -79,6 +79,7 @@ class Controller:
     def start_controlled_shutdown(self, node_id: int, *, now_ms: int) -> None:
         """First half of a clean stop: other brokers take over its partitions while it still answers (KIP-631)."""
         self.running_node(node_id)
+        self._cluster.metadata.in_controlled_shutdown.add(node_id)
         self._fence(node_id, now_ms=now_ms)
 
     def stop_broker(self, node_id: int, *, now_ms: int) -> None:
@@ -286,9 +287,9 @@ class Controller:
         """A new min.insync.replicas clears the eligible leader replicas (KIP-966) and can move the high watermark."""
         metadata = self._cluster.metadata
         if before.get(_MIN_INSYNC) != after.get(_MIN_INSYNC) and resource.kind is not ResourceKind.GROUP:
-            metadata.partition_changes += 1
             for topic in metadata.topics():
                 if resource.kind is ResourceKind.BROKER or topic.name == resource.name:
+                    metadata.mark_changed(topic)
                     for partition in topic.partitions:
                         partition.elr = partition.last_known_elr = ()
             self._store.update_replicas(only_followed=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ class BrokerStorage:
         self._producer_ids: dict[int, ProducerIds] = {}
         self._log_dirs: dict[int, LogDirs] = {}
         self._directory_ids: dict[int, bytes] = {}
+        self._directory_paths: dict[int, str] = {}
         self._share_snapshots: dict[int, ShareSnapshots] = {}
         self.level_changes = 0
         self.quota_listeners: list[Callable[[], None]] = []
@@ -61,12 +62,26 @@ class BrokerStorage:
             self._producer_ids[node_id] = ProducerIds(self._producer_id_blocks.next_block)
         return self._producer_ids[node_id]
 
+    def forget_producer_ids(self, next_producer_id: int) -> None:
+        """Drop the blocks from this producer id on: that they were given out could not be stored."""
+        if self.next_producer_id <= next_producer_id:
+            return
+        self.next_producer_id = next_producer_id
+        for producer_ids in self._producer_ids.values():
+            producer_ids.drop_blocks(next_producer_id)
+
+    def set_directories(self, directory_ids: Mapping[int, bytes], paths: Mapping[int, str]) -> None:
+        """Use the ids and paths of the directories in which the nodes store their logs."""
+        self._directory_ids.update(directory_ids)
+        self._directory_paths.update(paths)
+
     def log_dirs(self, node_id: int, paths: Sequence[str]) -> LogDirs:
-        """The log directories of a node; its logs stay there over a restart."""
+        """The log directories of a node; its logs stay there over a restart. paths: as configured."""
         if node_id not in self._log_dirs:
             from mockbroker.state.storage.log_dirs import LogDirs
 
-            self._log_dirs[node_id] = LogDirs(paths)
+            stored = self._directory_paths.get(node_id)
+            self._log_dirs[node_id] = LogDirs(paths if stored is None else [stored])
         return self._log_dirs[node_id]
 
     def share_snapshots(self, node_id: int) -> ShareSnapshots:

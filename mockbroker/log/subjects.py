@@ -22,3 +22,5 @@ REQUESTS = SubjectLog("requests")
 CONTROL = SubjectLog("control")
 #: The brokers behind a proxy.
 PROXY = SubjectLog("proxy")
+#: The data directory: what was mended at the start, and what cannot be written.
+STORAGE = SubjectLog("storage")

@@ -1,28 +1,33 @@
 """The lock of a log directory: one process at a time uses it. Source: Kafka's FileLock on `.lock`.
 
-The file has the process id of the owner, for the error message of the second process; Kafka leaves it empty, and both
-refuse a directory that the other one uses.
+The file has the process id and the host of the owner, for the error message of the second process; Kafka leaves it
+empty, and both refuse a directory that the other one uses.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 LOCK_FILE = ".lock"
-_ID_SIZE_MAX = 20
+#: Bytes of the file that are read; on Windows the lock is behind them, so that they can be read while it is held.
+_OWNER_SIZE_MAX = 300
 #: The directories that this process has locked: the system would grant it a second lock.
 _held: set[Path] = set()
 
 
 class DirectoryInUseError(OSError):
-    """Another process uses the directory. owner: its process id, None where the file does not have it."""
+    """Another process uses the directory. owner, host: its process id and machine, None where the file lacks them."""
 
-    def __init__(self, directory: Path, owner: int | None) -> None:
+    def __init__(self, directory: Path, owner: int | None, host: str | None = None) -> None:
         who = "another process" if owner is None else f"process {owner}"
+        if host is not None:
+            who += f" on {host}"
         super().__init__(f"{directory} is in use by {who}, which holds {directory / LOCK_FILE}")
         self.directory = directory
         self.owner = owner
+        self.host = host
 
 
 class DirectoryLock:
@@ -32,16 +37,17 @@ class DirectoryLock:
         """Take the lock. Raises: DirectoryInUseError; OSError if the file cannot be made."""
         self._directory = directory.resolve()
         if self._directory in _held:
-            raise DirectoryInUseError(directory, os.getpid())
+            raise DirectoryInUseError(directory, os.getpid(), platform.node())
         self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _lock_file(self._descriptor)
         except OSError as error:
-            owner = os.read(self._descriptor, _ID_SIZE_MAX).strip()
+            owner, _, host = os.read(self._descriptor, _OWNER_SIZE_MAX).decode(errors="replace").partition(" ")
             os.close(self._descriptor)
-            raise DirectoryInUseError(directory, int(owner) if owner.isdigit() else None) from error
+            known = owner.strip().isdecimal()
+            raise DirectoryInUseError(directory, int(owner) if known else None, host.strip() or None) from error
         os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        os.write(self._descriptor, f"{os.getpid()} {platform.node()}\n".encode())
         _held.add(self._directory)
 
     def release(self) -> None:
@@ -61,8 +67,7 @@ def _lock_file(descriptor: int) -> None:
     if os.name == "nt":
         import msvcrt
 
-        # Behind the process id, so that it can be read while the lock is held.
-        os.lseek(descriptor, _ID_SIZE_MAX, os.SEEK_SET)
+        os.lseek(descriptor, _OWNER_SIZE_MAX, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
         os.lseek(descriptor, 0, os.SEEK_SET)
     else:

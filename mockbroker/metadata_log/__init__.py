@@ -1,1 +1,1 @@
-"""The state of a cluster as records of Kafka's metadata log, and back. Nothing here reads or writes files."""
+"""The metadata of a cluster as Kafka's metadata log: its state as records, the log and its snapshots in files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -45,38 +45,39 @@ _LISTS = ("isr", "replicas", "removing_replicas", "adding_replicas", "directorie
 _ELR_LISTS = ("eligible_leader_replicas", "last_known_elr")
 
 
-def find_changes(before: MetadataImage, after: Tables) -> Iterator[Message]:
+def find_changes(
+    before: MetadataImage, after: Tables, *, topic_ids: Collection[bytes] | None = None
+) -> Iterator[Message]:
     """The records that lead from an image to these tables, in the order of the log.
 
-    Tables that `after` does not have stay as they are. Raises: MetadataLogError for a leader epoch that went back.
+    Tables that `after` does not have stay as they are. topic_ids: the topics whose records `after` has, None for all.
+    Raises: MetadataLogError for a leader epoch that went back.
     """
-    yield from _removed_topics(before, after)
-    removed = _removed_topic_names(before, after)
+    removed = _removed_topics(before, after, topic_ids)
+    yield from map(_REMOVALS[TopicRecord], removed)
+    names = frozenset(topic.name for topic in removed)
     for record_type in KEYS:
         if record_type not in after:
             continue
         table, wanted = before.tables[record_type], after[record_type]
         if record_type in _REMOVALS and record_type is not TopicRecord:
             gone = [record for key, record in table.items() if key not in wanted]
-            yield from (_REMOVALS[record_type](record) for record in gone if not _is_of_topic(record, removed))
+            yield from (_REMOVALS[record_type](record) for record in gone if not _is_of_topic(record, names))
         for key, record in wanted.items():
             known = table.get(key)
-            if known is None or _is_of_topic(record, removed):
+            if known is None or _is_of_topic(record, names):
                 yield record
             elif known != record:
                 yield from _changes_of(known, record)
 
 
-def _removed_topics(before: MetadataImage, after: Tables) -> Iterator[Message]:
+def _removed_topics(before: MetadataImage, after: Tables, topic_ids: Collection[bytes] | None) -> list[Message]:
     wanted = after.get(TopicRecord)
-    if wanted is not None:
-        gone = [topic for topic_id, topic in before.tables[TopicRecord].items() if topic_id not in wanted]
-        yield from map(_REMOVALS[TopicRecord], gone)
-
-
-def _removed_topic_names(before: MetadataImage, after: Tables) -> frozenset[str]:
-    wanted = after.get(TopicRecord, before.tables[TopicRecord])
-    return frozenset(topic.name for key, topic in before.tables[TopicRecord].items() if key not in wanted)
+    if wanted is None:
+        return []
+    table = before.tables[TopicRecord]
+    candidates = table if topic_ids is None else [topic_id for topic_id in topic_ids if topic_id in table]
+    return [table[topic_id] for topic_id in candidates if topic_id not in wanted]
 
 
 def _is_of_topic(record: Message, names: frozenset[str]) -> bool:
@@ -92,11 +93,25 @@ def _changes_of(before: Message, after: Message) -> Iterator[Message]:
     if isinstance(after, PartitionRecord):
         yield from change_partition_records(before, after)
     elif isinstance(after, RegisterBrokerRecord) and not is_new_registration(before, after):
-        if before.fenced != after.fenced:
-            fenced = 1 if after.fenced else -1
-            yield BrokerRegistrationChangeRecord(after.broker_id, before.broker_epoch, fenced=fenced)
+        change = change_registration_record(before, after)
+        if change != BrokerRegistrationChangeRecord(after.broker_id, before.broker_epoch):
+            yield change
     else:
         yield after
+
+
+def change_registration_record(
+    before: RegisterBrokerRecord, after: RegisterBrokerRecord
+) -> BrokerRegistrationChangeRecord:
+    """The change of a registration that stays valid. A controlled shutdown ends only with a new registration."""
+    change = BrokerRegistrationChangeRecord(after.broker_id, before.broker_epoch)
+    if before.fenced != after.fenced:
+        change.fenced = 1 if after.fenced else -1
+    if after.in_controlled_shutdown and not before.in_controlled_shutdown:
+        change.in_controlled_shutdown = 1
+    if (before.cordoned_log_dirs or ()) != (after.cordoned_log_dirs or ()):
+        change.cordoned_log_dirs = after.cordoned_log_dirs or ()
+    return change
 
 
 def change_partition_records(before: PartitionRecord, after: PartitionRecord) -> Iterator[PartitionChangeRecord]:

@@ -53,5 +53,7 @@ def restore_quotas(image: MetadataImage, quotas: ClientQuotas) -> None:
     values: dict[QuotaEntity, dict[str, float]] = {entity: {} for entity, _ in quotas.find_entities((), strict=False)}
     for record in image.tables[ClientQuotaRecord].values():
         values.setdefault(quota_entity(record), {})[record.key] = record.value
+    known = dict(quotas.find_entities((), strict=False))
     for entity, given in values.items():
-        quotas.set_quotas(entity, given)
+        if known.get(entity, {}) != given:
+            quotas.set_quotas(entity, given)

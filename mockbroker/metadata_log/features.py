@@ -18,6 +18,12 @@ def describe_features(levels: Mapping[str, int]) -> Iterator[FeatureLevelRecord]
     return (FeatureLevelRecord(name, level) for name, level in levels.items() if name != KRAFT_VERSION)
 
 
+def describes_others(image: MetadataImage, levels: Mapping[str, int]) -> bool:
+    """Whether an image has other levels than these, that of kraft.version left out."""
+    stored = {record.name: record.feature_level for record in image.tables[FeatureLevelRecord].values()}
+    return stored != {name: level for name, level in levels.items() if name != KRAFT_VERSION}
+
+
 def restore_features(image: MetadataImage, levels: dict[str, int]) -> None:
     """Replace all levels but that of kraft.version."""
     stored = {record.name: record.feature_level for record in image.tables[FeatureLevelRecord].values()}

@@ -53,6 +53,11 @@ class MetadataImage:
         for record in records:
             self.apply(record)
 
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether records wait for the end of their transaction."""
+        return self._transaction is not None
+
     def records(self) -> list[Message]:
         """The records of a snapshot: these, applied to an empty image, give this one."""
         return [record for table in self.tables.values() for record in table.values()]

@@ -43,9 +43,14 @@ def describe_acls(
 
 
 def restore_acls(image: MetadataImage, authorizer: Authorizer) -> None:
-    """Add the entries of an image."""
-    for record in image.tables[AccessControlEntryRecord].values():
-        authorizer.add_acl(_make_acl(record))
+    """Set exactly the entries of an image."""
+    stored = {_make_acl(record): None for record in image.tables[AccessControlEntryRecord].values()}
+    present = dict.fromkeys(authorizer.find_acls(_ALL))
+    if present.keys() - stored.keys():
+        authorizer.remove_acls([acl for acl in present if acl not in stored])
+    for acl in stored:
+        if acl not in present:
+            authorizer.add_acl(acl)
 
 
 def _make_acl(record: AccessControlEntryRecord) -> Acl:
@@ -72,13 +77,20 @@ def describe_credentials(credentials: ScramCredentials) -> Iterator[UserScramCre
 
 
 def restore_credentials(image: MetadataImage, credentials: ScramCredentials) -> None:
-    """Set the credentials of an image. Raises: MetadataLogError for an unknown mechanism."""
+    """Set exactly the credentials of an image. Raises: MetadataLogError for an unknown mechanism."""
+    stored = image.tables[UserScramCredentialRecord]
+    for user in credentials.users():
+        for known in ScramMechanism:
+            if (user, known.number) not in stored:
+                credentials.remove_credential(user, known)
     for record in image.tables[UserScramCredentialRecord].values():
         mechanism = _MECHANISMS.get(record.mechanism)
         if mechanism is None:
             raise MetadataLogError(f"UserScramCredentialRecord {record.name}: {record.mechanism} is not a mechanism")
         keys = (bytes(record.salt), bytes(record.stored_key), bytes(record.server_key))
-        credentials.set_credential(record.name, mechanism, ScramCredential(*keys, record.iterations))
+        credential = ScramCredential(*keys, record.iterations)
+        if credentials.find_credential(record.name, mechanism) != credential:
+            credentials.set_credential(record.name, mechanism, credential)
 
 
 def describe_tokens(tokens: DelegationTokens) -> Iterator[DelegationTokenRecord]:
@@ -96,8 +108,14 @@ def describe_tokens(tokens: DelegationTokens) -> Iterator[DelegationTokenRecord]
 
 
 def restore_tokens(image: MetadataImage, tokens: DelegationTokens) -> None:
-    """Add the tokens of an image; they are valid only with the secret key with which they were created."""
+    """Set exactly the tokens of an image; they are valid only with the secret key with which they were created."""
+    present = {record.token_id: record for record in describe_tokens(tokens)}
+    stored = image.tables[DelegationTokenRecord]
+    for token_id in [token_id for token_id in present if token_id not in stored]:
+        tokens.remove_token(token_id)
     for record in image.tables[DelegationTokenRecord].values():
+        if present.get(record.token_id) == record:
+            continue
         tokens.restore_token(
             record.token_id,
             owner=record.owner,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kwire.records.metadata.partition_record import PartitionRecord
 from kwire.records.metadata.topic_record import TopicRecord
-from mockbroker.metadata_log.tables import MetadataLogError
+from mockbroker.metadata_log.tables import Message, MetadataLogError
+from mockbroker.metadata_log.versions import with_version
 from mockbroker.state.metadata.topics import Partition, Topic, is_internal_topic
 
 if TYPE_CHECKING:
@@ -17,24 +18,24 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata.cluster_image import ClusterImage
 
 
-def describe_topics(metadata: ClusterImage) -> Iterator[TopicRecord]:
-    """The topics by name."""
-    return (TopicRecord(topic.name, topic.topic_id) for topic in metadata.topics())
+def describe_topics(topics: Iterable[Topic]) -> Iterator[TopicRecord]:
+    """The records of topics."""
+    return (TopicRecord(topic.name, topic.topic_id) for topic in topics)
 
 
 def describe_partitions(
-    metadata: ClusterImage, previous: MetadataImage, directory_of: Callable[[int], bytes]
-) -> Iterator[PartitionRecord]:
-    """The partitions of all topics.
+    topics: Iterable[Topic], previous: MetadataImage, directory_of: Callable[[int], bytes], *, level: int
+) -> Iterator[Message]:
+    """The partitions of topics, as records of a level of metadata.version.
 
     The cluster does not hold partition epochs: they are those of the previous image, 0 for new partitions.
     directory_of: the id of the log directory of a new replica at a broker.
     """
     known = previous.tables[PartitionRecord]
-    for topic in metadata.topics():
+    for topic in topics:
         for partition in topic.partitions:
             before = known.get((topic.topic_id, partition.index))
-            yield PartitionRecord(
+            record = PartitionRecord(
                 partition_id=partition.index,
                 topic_id=topic.topic_id,
                 replicas=partition.replicas,
@@ -49,6 +50,7 @@ def describe_partitions(
                 eligible_leader_replicas=partition.elr or None,
                 last_known_elr=partition.last_known_elr or None,
             )
+            yield with_version(record, level).message
 
 
 def _directories(
@@ -76,6 +78,15 @@ def restore_topics(image: MetadataImage, metadata: ClusterImage) -> None:
         metadata.add_topic(Topic(name, topic_id, partitions, is_internal_topic(name)))
 
 
+def restore_eligible_replicas(image: MetadataImage, metadata: ClusterImage) -> None:
+    """Set the eligible leader replicas of an image, which a change of configuration clears."""
+    for (topic_id, index), record in image.tables[PartitionRecord].items():
+        partition = metadata.find_partition(topic_id, index)
+        if partition is not None:
+            partition.elr = tuple(record.eligible_leader_replicas or ())
+            partition.last_known_elr = tuple(record.last_known_elr or ())
+
+
 def _make_partition(record: PartitionRecord, fenced: set[int]) -> Partition:
     return Partition(
         record.partition_id,
@@ -84,8 +95,6 @@ def _make_partition(record: PartitionRecord, fenced: set[int]) -> Partition:
         tuple(record.replicas),
         tuple(record.isr),
         offline=tuple(node for node in record.replicas if node in fenced),
-        elr=tuple(record.eligible_leader_replicas or ()),
-        last_known_elr=tuple(record.last_known_elr or ()),
         adding=tuple(record.adding_replicas),
         removing=tuple(record.removing_replicas),
     )

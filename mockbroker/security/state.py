@@ -78,8 +78,11 @@ class Security:
     @property
     def change_count(self) -> int:
         """How often credentials and tokens have been changed; reading it does not load their modules."""
-        loaded = [vars(self)[name] for name in ("credentials", "tokens") if name in vars(self)]
-        return sum(one.change_count for one in loaded)
+        loaded, count = self.__dict__, 0
+        for name in ("credentials", "tokens"):
+            if name in loaded:
+                count += loaded[name].change_count
+        return count
 
     def add_scram(self, text: str) -> None:
         """Create a user from the format of `kafka-storage.sh format --add-scram`.

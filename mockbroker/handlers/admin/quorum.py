@@ -1,6 +1,6 @@
 """DescribeQuorum (55), AddRaftVoter (80) and RemoveRaftVoter (81): the quorum has one controller, which is its leader.
 
-The controller runs with the first node, and survives it. Its log is not stored: an offset is the number of changes.
+The controller runs with the first node, and survives it. An offset is the number of changes, stored or not.
 """
 
 from __future__ import annotations

@@ -43,6 +43,17 @@ def find_coordinator(request: FindCoordinatorRequest, ctx: Context) -> Outcome:
     return Reply(response)
 
 
+def refuse_find_coordinator(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
+    """A response with the error in every row, or at the top for a request with one key."""
+    message = error.message or error.code.name
+    if not request.coordinator_keys:
+        return FindCoordinatorResponse(error_code=error.code, error_message=message, node_id=-1, port=-1)
+    rows = [
+        Coordinator(key, -1, port=-1, error_code=error.code, error_message=message) for key in request.coordinator_keys
+    ]
+    return FindCoordinatorResponse(coordinators=rows)
+
+
 def _coordinator_row(key_type: int, key: str, ctx: Context) -> Coordinator:
     try:
         _require_describe(key_type, key, ctx)

@@ -109,6 +109,11 @@ def read_share_group_state(request: read.ReadShareGroupStateRequest, ctx: Contex
     return _handle_request(request.group_id, request.topics, handle_row, _READ, ctx)
 
 
+def refuse_read_share_group_state(request: read.ReadShareGroupStateRequest, error: KafkaError) -> msgspec.Struct:
+    """A row with the error for each requested partition."""
+    return _refuse(request.topics, error, _READ)
+
+
 def write_share_group_state(request: write.WriteShareGroupStateRequest, ctx: Context) -> Outcome:
     """Store the state that a leader has sent."""
     coordinator = ctx.node.share_states.coordinator
@@ -123,6 +128,11 @@ def write_share_group_state(request: write.WriteShareGroupStateRequest, ctx: Con
         return write.PartitionResult(key.partition)
 
     return _handle_request(request.group_id, request.topics, handle_row, _WRITE, ctx)
+
+
+def refuse_write_share_group_state(request: write.WriteShareGroupStateRequest, error: KafkaError) -> msgspec.Struct:
+    """A row with the error for each requested partition."""
+    return _refuse(request.topics, error, _WRITE)
 
 
 def delete_share_group_state(request: delete.DeleteShareGroupStateRequest, ctx: Context) -> Outcome:

@@ -107,11 +107,11 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
             continue
         try:
             record_partition_changes(len(topic.partitions), ctx, strict_since=_DELETION_STRICT_SINCE)
-        except KafkaError as error:
+            ctx.cluster.metadata.delete_topic(topic)
+        except KafkaError as error:  # Its client is throttled, or the metadata log cannot be written.
             rows.append(DeletableTopicResult(topic.name, topic.topic_id, error.code, error.message))
-            continue
-        ctx.cluster.metadata.delete_topic(topic)
-        rows.append(DeletableTopicResult(topic.name, topic.topic_id))
+        else:
+            rows.append(DeletableTopicResult(topic.name, topic.topic_id))
     return Reply(DeleteTopicsResponse(responses=rows))
 
 

@@ -56,7 +56,9 @@ class ClusterImage(msgspec.Struct):
     node_ids: the brokers, in order. config: broker configuration by Kafka's names. version: the number of changes, by
     which groups detect changed topics. created_version: the version of the last new topic.
     partition_changes: the number of changes of replicas, ISRs and eligible leader replicas. fenced: brokers that are
-    down, or treated so. is_cold: internal topics are not created on first use.
+    down, or treated so. in_controlled_shutdown: those that were stopped cleanly. is_cold: internal topics are not
+    created on first use. changed_topics: the id of a topic for each change of it, None if they are not collected.
+    before_deletion: is called with a topic before it is deleted, and may raise a KafkaError that refuses it.
     """
 
     node_ids: Sequence[int]
@@ -66,7 +68,10 @@ class ClusterImage(msgspec.Struct):
     created_version: int = 0
     partition_changes: int = 0
     fenced: set[int] = msgspec.field(default_factory=set)
+    in_controlled_shutdown: set[int] = msgspec.field(default_factory=set)
     is_cold: bool = False
+    changed_topics: list[bytes] | None = None
+    before_deletion: Callable[[Topic], None] | None = None
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
     _names_by_folded: dict[str, list[str]] = msgspec.field(default_factory=dict)
     _by_id: dict[bytes, Topic] = msgspec.field(default_factory=dict)
@@ -172,7 +177,9 @@ class ClusterImage(msgspec.Struct):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic; its id is never reused."""
+        """Delete a topic; its id is never reused. Raises: KafkaError of `before_deletion`."""
+        if self.before_deletion is not None:
+            self.before_deletion(topic)
         del self._by_name[topic.name]
         folded = _fold_name(topic.name)
         self._names_by_folded[folded].remove(topic.name)
@@ -219,6 +226,17 @@ class ClusterImage(msgspec.Struct):
         """Add planned partitions to a topic."""
         topic.partitions.extend(partitions)
         self._notify(TopicChange.PARTITIONS_ADDED, topic)
+
+    def remove_partitions(self, topic: Topic, count: int) -> None:
+        """Remove the partitions from this number on, to which nothing was written: their creation is undone."""
+        del topic.partitions[count:]
+        self._notify(TopicChange.PARTITIONS_ADDED, topic)
+
+    def mark_changed(self, topic: Topic) -> None:
+        """Replicas, the ISR or eligible leader replicas of a partition of this topic have changed."""
+        self.partition_changes += 1
+        if self.changed_topics is not None:
+            self.changed_topics.append(topic.topic_id)
 
     def change_leader(self, topic: Topic, partition_index: int, leader: int) -> None:
         """Change the leader of a partition (-1: to none) in the next leader epoch."""
@@ -292,6 +310,8 @@ class ClusterImage(msgspec.Struct):
 
     def _notify(self, change: TopicChange, topic: Topic) -> None:
         self.version += 1
+        if self.changed_topics is not None:
+            self.changed_topics.append(topic.topic_id)
         if change is TopicChange.CREATED:
             self.created_version = self.version
         for listener in list(self._listeners):

@@ -95,7 +95,7 @@ def change_partition(
     partition.adding, partition.removing = target.adding, target.removing
     partition.elr, partition.last_known_elr = elr, last_known
     partition.offline = tuple(node for node in partition.replicas if node in metadata.fenced)
-    metadata.partition_changes += 1
+    metadata.mark_changed(topic)
     if has_new_leader_epoch:
         metadata.change_leader(topic, partition.index, leader)
     return has_new_leader_epoch or bool(before != _CHANGEABLE_FIELDS(partition))
@@ -177,6 +177,7 @@ def fence_broker(metadata: ClusterImage, node_id: int, rules: ElectionRules, *, 
 def unfence_broker(metadata: ClusterImage, node_id: int, rules: ElectionRules) -> None:
     """Add a broker again: it leads partitions without a leader, if it may."""
     metadata.fenced.discard(node_id)
+    metadata.in_controlled_shutdown.discard(node_id)
     for topic, partition in _partitions_of_broker(metadata, node_id):
         partition.offline = tuple(replica for replica in partition.replicas if replica in metadata.fenced)
         if partition.leader == NO_LEADER:

@@ -114,6 +114,11 @@ class DelegationTokens:
         self.change_count += 1
         return token
 
+    def remove_token(self, token_id: str) -> None:
+        """Remove a token."""
+        del self._by_id[token_id]
+        self.change_count += 1
+
     def renew_token(self, secret: bytes, principal: str, *, period_ms: int, now_ms: int) -> int:
         """Extend the expiry of a token and return it; period_ms: 0 and less for the configured time.
 

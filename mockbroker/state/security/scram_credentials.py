@@ -45,6 +45,11 @@ class ScramCredentials:
         self.change_count += 1
         self._credentials[mechanism][user] = credential
 
+    def remove_credential(self, user: str, mechanism: ScramMechanism) -> None:
+        """Remove a credential, if it exists."""
+        if self._credentials[mechanism].pop(user, None) is not None:
+            self.change_count += 1
+
     def find_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """A user's credential."""
         return self._credentials[mechanism].get(user)

@@ -42,3 +42,10 @@ class ProducerIds:
         if len(self._ids) < _NEXT_BLOCK_AT and self._next_ids is None:
             self._next_ids = self._request_block()
         return next_id
+
+    def drop_blocks(self, start: int) -> None:
+        """Forget blocks that begin at an id or above it, as if they had not been requested."""
+        if self._next_ids is not None and self._next_ids.start >= start:
+            self._next_ids = None
+        if self._ids and self._ids[0] >= start:
+            self._ids = range(0)

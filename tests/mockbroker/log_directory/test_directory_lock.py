@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +33,13 @@ def test_the_second_process_learns_who_holds_the_lock(tmp_path: Path) -> None:
                 DirectoryLock(tmp_path)
 
             assert caught.value.owner == holder.pid
-            assert f"{tmp_path} is in use by process {holder.pid}, which holds " in str(caught.value)
+            assert f"{tmp_path} is in use by process {holder.pid} on {platform.node()}, which holds " in str(
+                caught.value
+            )
         finally:
             holder.kill()
     # A killed process leaves its id, but no lock.
-    assert (tmp_path / LOCK_FILE).read_text() == f"{holder.pid}\n"
+    assert (tmp_path / LOCK_FILE).read_text() == f"{holder.pid} {platform.node()}\n"
     DirectoryLock(tmp_path).release()
 
 

@@ -8,25 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, OpData
-from kwire.messages.alter_client_quotas import EntityData as QuotaEntityData
-from kwire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from kwire.messages.create_acls import AclCreation, CreateAclsRequest
-from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kwire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kwire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from kwire.messages.init_producer_id import InitProducerIdRequest
-from kwire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.metadata_record import decode_metadata_record, encode_metadata_record
 from kwire.records.metadata.config_record import ConfigRecord
 from kwire.records.metadata.feature_level_record import FeatureLevelRecord
@@ -35,17 +16,13 @@ from kwire.records.metadata.producer_ids_record import ProducerIdsRecord
 from kwire.records.metadata.register_broker_record import RegisterBrokerRecord
 from kwire.records.metadata.topic_record import TopicRecord
 from mockbroker.metadata_log.brokers import stored_broker_ids
-from mockbroker.metadata_log.cluster import MetadataTracker, restore_cluster
 from mockbroker.metadata_log.image import MetadataImage
+from mockbroker.metadata_log.restoration import restore_cluster
 from mockbroker.metadata_log.tables import Tables
+from mockbroker.metadata_log.tracker import MetadataTracker
 from tests.kwire.test_metadata_record import LOG, values_of
 from tests.support.brokers.broker import Broker
-
-AUTHORIZED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-    "delegation.token.secret.key": "key",
-}
+from tests.support.stored.admin_operations import AUTHORIZED, OPERATIONS, create, operate
 
 
 class LoggedBroker(Broker):
@@ -66,13 +43,6 @@ class LoggedBroker(Broker):
         """The types of the records since the last time."""
         return [type(message).__name__ for message in self.collect()]
 
-    def create(self, name: str, partitions: int = 1, factor: int = 3) -> None:
-        self.call(CreateTopicsRequest([CreatableTopic(name, partitions, factor)]), 7)
-
-    def configure(self, kind: int, name: str, key: str, value: str | None) -> None:
-        change = AlterableConfig(key, 0 if value is not None else 1, value)
-        self.call(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, [change])]), 1)
-
 
 def image_of(log: list[bytes]) -> MetadataImage:
     return MetadataImage(decode_metadata_record(value).message for value in log)
@@ -87,84 +57,6 @@ def restored(log: list[bytes]) -> LoggedBroker:
 def contents(tables: Tables) -> dict[str, Any]:
     """All records but registrations, which a new run replaces."""
     return {one.__name__: table for one, table in tables.items() if one is not RegisterBrokerRecord}
-
-
-NAMES, NODES = ["a", "b.c", "d"], [0, 1, 2]
-OPERATIONS = st.one_of(
-    st.tuples(st.just("create"), st.sampled_from(NAMES), st.integers(1, 3), st.integers(1, 3)),
-    st.tuples(st.just("delete"), st.sampled_from(NAMES)),
-    st.tuples(st.just("grow"), st.sampled_from(NAMES), st.integers(2, 5)),
-    st.tuples(st.just("topic config"), st.sampled_from(NAMES), st.sampled_from(["1000", "2000", None])),
-    st.tuples(st.just("group config"), st.sampled_from(NAMES), st.sampled_from(["40000", "50000", None])),
-    st.tuples(st.just("cluster config"), st.sampled_from(["1", "2", None])),
-    st.tuples(st.just("stop"), st.sampled_from(NODES)),
-    st.tuples(st.just("start"), st.sampled_from(NODES)),
-    st.tuples(st.just("quota"), st.sampled_from([*NAMES, None]), st.sampled_from([1.0, 2.0, None])),
-    st.tuples(st.just("scram"), st.sampled_from(NAMES), st.booleans()),
-    st.tuples(st.just("acl"), st.sampled_from(NAMES), st.booleans()),
-    st.tuples(st.just("token"), st.sampled_from(NAMES)),
-    st.tuples(st.just("share version"), st.integers(0, 2)),
-    st.tuples(st.just("producer id")),
-)
-
-
-def operate(broker: LoggedBroker, operation: tuple[Any, ...]) -> None:
-    """Do one operation; those that the cluster refuses change nothing."""
-    match operation:
-        case ("create", name, count, factor):
-            broker.create(name, count, factor)
-        case ("delete", name):
-            broker.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=30_000), 6)
-        case ("grow", name, count):
-            broker.call(CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], timeout_ms=30_000), 3)
-        case ("topic config", name, value):
-            broker.configure(2, name, "segment.ms", value)
-        case ("group config", name, value):
-            broker.configure(32, name, "consumer.session.timeout.ms", value)
-        case ("cluster config", value):
-            broker.configure(4, "", "min.insync.replicas", value)
-        case _:
-            operate_brokers(broker, operation)
-
-
-def operate_brokers(broker: LoggedBroker, operation: tuple[Any, ...]) -> None:
-    nodes = broker.core.state.inter_broker.nodes
-    match operation:
-        case ("stop", stopped) if stopped in nodes and stopped != 0:
-            broker.stop_node(stopped)
-        case ("start", started) if started not in nodes:
-            broker.start_node(started)
-        case ("quota", name, value):
-            change = OpData("producer_byte_rate", value or 0.0, value is None)
-            broker.call(
-                AlterClientQuotasRequest(
-                    [AlterClientQuotasRequestEntryData([QuotaEntityData("user", name)], [change])]
-                ),
-                1,
-            )
-        case ("share version", level):
-            update = FeatureUpdateKey("share.version", level, upgrade_type=1)
-            broker.call(UpdateFeaturesRequest(feature_updates=[update]), 2)
-        case ("producer id",):
-            broker.call(InitProducerIdRequest(None, 60_000), 4)
-        case _:
-            operate_security(broker, operation)
-
-
-def operate_security(broker: LoggedBroker, operation: tuple[Any, ...]) -> None:
-    match operation:
-        case ("scram", name, is_deleted):
-            deletions = [ScramCredentialDeletion(name, 1)] if is_deleted else []
-            upsertions = [] if is_deleted else [ScramCredentialUpsertion(name, 1, 4096, b"salt", b"p" * 32)]
-            broker.call(AlterUserScramCredentialsRequest(deletions, upsertions), 0)
-        case ("acl", name, True):
-            broker.call(CreateAclsRequest([AclCreation(2, name, 3, "User:u", "*", 3, 3)]), 3)
-        case ("acl", name, False):
-            broker.call(DeleteAclsRequest([DeleteAclsFilter(2, name, 3, None, None, 1, 1)]), 3)
-        case ("token", name):
-            times = {"lifetime_ms": 0, "now_ms": broker.now_ms}
-            tokens = broker.core.state.security.tokens
-            tokens.create_token(name, owner="User:o", requester="User:r", renewers=("User:n",), **times)
 
 
 @settings(deadline=None, max_examples=60)
@@ -233,7 +125,7 @@ def test_a_snapshot_gives_the_image_again() -> None:
         ([("producer id",)], ["ProducerIdsRecord"]),
         ([("producer id",), ("producer id",)], []),
         ([("stop", 1)], ["BrokerRegistrationChangeRecord"]),
-        ([("stop", 1), ("start", 1)], ["BrokerRegistrationChangeRecord"]),
+        ([("stop", 1), ("start", 1)], ["RegisterBrokerRecord"]),
     ],
 )
 def test_an_operation_writes_only_what_it_changes(operations: list[tuple[Any, ...]], records: list[str]) -> None:
@@ -250,7 +142,7 @@ def test_an_operation_writes_only_what_it_changes(operations: list[tuple[Any, ..
 
 def test_a_stopped_leader_is_a_change_of_its_partition_with_leader_isr_and_epoch() -> None:
     broker = LoggedBroker()
-    broker.create("a")
+    create(broker, "a")
     broker.collect()
     leader = broker.leader("a")
     epoch = broker.topic("a").partitions[0].leader_epoch
@@ -279,7 +171,7 @@ def test_the_epoch_of_a_registration_is_the_offset_of_its_record() -> None:
 
 def test_brokers_of_a_new_process_register_again() -> None:
     broker = LoggedBroker()
-    broker.create("a")
+    create(broker, "a")
     broker.collect()
 
     again = restored(broker.log)
