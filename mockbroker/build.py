@@ -14,7 +14,7 @@ from mockbroker.broker.cluster_state import ClusterState
 from mockbroker.broker.node import Node
 from mockbroker.cluster_services.cluster_services import WakeKey
 from mockbroker.cluster_services.inter_broker import InterBrokerChannel
-from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.engine.core import Core
 from mockbroker.engine.routes import Route, limit_routes
 from mockbroker.handlers import select_routes
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
     from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.context import Context
+    from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
     from mockbroker.state.storage.memory_budget import MemoryBudget
 
@@ -49,24 +50,26 @@ def build_core(
     share_persister: str = "default",
     versions: ApiLimits | None = None,
     budget: MemoryBudget | None = None,
+    stored: StoredCluster | None = None,
 ) -> Core:
     """Build a cluster of `node_count` nodes with consecutive ids from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
     share-partitions in their own log. versions: the API versions of an older broker.
-    budget: of the memory of all logs, None for no limit.
-    Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
-    an unknown edition.
+    budget: of the memory of all logs, None for no limit. stored: the data directory, None for a cluster in memory; of
+    an earlier process it has the cluster's id, features and topics.
+    Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, for an
+    unknown edition, and for what is stored and does not fit.
     """
     release = _enabled_release(config, versions)
     routes, rules, records, defaults = _edition_parts(release, share_edition, config)
     routes = routes if versions is None else limit_routes(routes, versions)
-    if share_persister == "control-records":
-        rules = replace(rules, state=replace(rules.state, in_partition_log=True))
+    rules = _rules_of_persister(rules, share_persister)
     config = _config_with_edition_defaults(config, rules, defaults)
     if config.dialect is not None and not config.dialect.enables_share_groups(config.given):
         features = {name: level for name, level in features.items() if name != SHARE_VERSION}
+    cluster_id, features = _choose_identity(stored, features, release, rng)
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
@@ -78,7 +81,7 @@ def build_core(
         core.wake(key)
 
     state = ClusterState(
-        cluster_id=uuids.to_text(rng.randbytes(16)),
+        cluster_id=cluster_id,
         config=config,
         configs=configs,
         metadata=metadata,
@@ -95,18 +98,36 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    state.log_store = store = LogStore(metadata, configs, wake, started_ms=now_ms, budget=budget)
-    rack = config.string("broker.rack")
+    state.log_store = store = _create_log_store(state, stored, budget, now_ms=now_ms)
 
     def make_node(node_id: int) -> Node:
-        return Node(node_id, state, store, rack=rack)
+        return Node(node_id, state, store, rack=config.string("broker.rack"))
 
     core = _create_core(state, routes, make_node, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
-    for name, count in topics.items():
-        core.create_topic(name, count)
+    _fill_cluster(core, stored, topics)
     return core
+
+
+def _choose_identity(
+    stored: StoredCluster | None, features: dict[str, int], release: Release, rng: random.Random
+) -> tuple[str, dict[str, int]]:
+    """The id of the cluster and its feature levels: the stored ones if there are any. Raises: ConfigError."""
+    cluster_id = uuids.to_text(rng.randbytes(16))
+    if stored is None:
+        return cluster_id, features
+    levels = stored.choose_levels(features, release.features.levels)
+    return stored.initialize(rng, cluster_id), levels
+
+
+def _fill_cluster(core: Core, stored: StoredCluster | None, topics: Mapping[str, int]) -> None:
+    """Restore what is stored, create topics, and store what changes from now on. Raises: KafkaError, ConfigError."""
+    if stored is not None:
+        stored.restore(core.state, now_ms=core.now_ms)
+    _create_topics(core, topics)
+    if stored is not None:
+        core.requests.recorder = stored.record(core.state, lambda: core.now_ms)
 
 
 def _create_core(
@@ -122,10 +143,34 @@ def _create_core(
     )
 
 
+def _create_log_store(
+    state: ClusterState, stored: StoredCluster | None, budget: MemoryBudget | None, *, now_ms: int
+) -> LogStore:
+    directory = None if stored is None else stored.directory
+    return LogStore(state.metadata, state.configs, state.wake, started_ms=now_ms, budget=budget, directory=directory)
+
+
+def _create_topics(core: Core, topics: Mapping[str, int]) -> None:
+    """Create topics; one that is stored must have as many partitions. Raises: KafkaError, ConfigError."""
+    for name, count in topics.items():
+        topic = core.state.metadata.topic(name)
+        if topic is None:
+            core.create_topic(name, count)
+        elif len(topic.partitions) != count:
+            stored = len(topic.partitions)
+            raise ConfigError(f"topic {name}: {count} partitions; in the data directory it has {stored}")
+
+
 def _create_configs(config: BrokerConfig, features: Mapping[str, int], rules: ShareRules) -> Configs:
     has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
     group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
     return Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
+
+
+def _rules_of_persister(rules: ShareRules, share_persister: str) -> ShareRules:
+    if share_persister != "control-records":
+        return rules
+    return replace(rules, state=replace(rules.state, in_partition_log=True))
 
 
 def _config_with_edition_defaults(config: BrokerConfig, rules: ShareRules, defaults: Mapping[str, str]) -> BrokerConfig:

@@ -300,8 +300,8 @@ class Core:
         return next_awaited_ms(self.state, self.requests, self._connections, is_busy=self.paused.has_connections)
 
     def take_output(self) -> list[Output]:
-        """Take the pending output, in order; the caller sends it."""
-        output, self.requests.output = self.requests.output, []
+        """Take the pending output, in order; the caller sends it. What it acknowledges is in the metadata log."""
+        output = self.requests.take_output()
         return self.paused.hold_output(output) if self.paused else output
 
     def wake(self, key: WakeKey) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.connection_admission import ConnectionAdmission
     from mockbroker.engine.request_quotas import RequestQuotas
     from mockbroker.journal import Journal
+    from mockbroker.metadata_log.recorder import MetadataRecorder
 
 
 class RequestRunner:
@@ -32,7 +33,8 @@ class RequestRunner:
 
     output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
     that wait. muted: the connections that are throttled. quotas: counts requests while clients have quotas. time_ns:
-    the clock by which handlers are measured for them; without one they take no time. clock: milliseconds of the
+    the clock by which handlers are measured for them; without one they take no time. recorder: writes the metadata
+    that a request has changed, if it is stored. clock: milliseconds of the
     cluster's clock.
     """
 
@@ -46,6 +48,7 @@ class RequestRunner:
         self._request_quotas: RequestQuotas | None = None
         self._admission: ConnectionAdmission | None = None
         state.broker_storage.quota_listeners.append(self._update_quotas)
+        self.recorder: MetadataRecorder | None = None
         self._state = state
         self._running = state.inter_broker.nodes
         self._journal = journal
@@ -72,6 +75,18 @@ class RequestRunner:
 
     def _emit(self, item: Output) -> None:
         self.output.append(item)
+
+    def write_metadata(self) -> None:
+        """Write the changes that a caller outside a request has made. Raises: KAFKA_STORAGE_ERROR: they are undone."""
+        if self.recorder is not None:
+            self.recorder.write_changes()
+
+    def take_output(self) -> list[Output]:
+        """Take the pending output, in order. What it acknowledges is in the metadata log, if there is one."""
+        if self.recorder is not None:
+            self.recorder.write_pending()
+        output, self.output = self.output, []
+        return output
 
     def run(self, request: ActiveRequest) -> None:
         """Handle a request; a fault may have delayed it."""
@@ -106,6 +121,8 @@ class RequestRunner:
         channel.acting_node = info.node_id
         try:
             outcome = step(ctx)
+            if self.recorder is not None:
+                self.recorder.write_changes()
         except KafkaError as error:
             outcome = Reply(build_error_response(incoming, error))
             if request.throttle is not None:

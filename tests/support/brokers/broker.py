@@ -17,6 +17,7 @@ from mockbroker.config.features import finalize_levels
 from mockbroker.config.kafka_versions import VersionsOption, parse_versions
 from mockbroker.config.releases import DEFAULT_RELEASE
 from mockbroker.engine.output import Close, Send
+from mockbroker.metadata_log.stored_cluster import StoredCluster
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic
 from mockbroker.state.storage.partition_log import PartitionLog
 
@@ -36,6 +37,7 @@ class Broker:
         release: str = DEFAULT_RELEASE,
         now_ms: int = 1_000_000,
         versions: VersionsOption | None = None,
+        stored: StoredCluster | None = None,
     ) -> None:
         limits = None if versions is None else parse_versions(versions)
         self.core = build_core(
@@ -46,6 +48,7 @@ class Broker:
             rng=random.Random(1),
             now_ms=now_ms,
             versions=limits,
+            stored=stored,
         )
         self.now_ms = now_ms
         for node in self.core.state.nodes.values():
