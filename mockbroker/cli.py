@@ -18,9 +18,9 @@ from mockbroker.cluster_options import (
     create_security,
     load_versions,
     parse_control_options,
+    parse_storage_options,
     persister_settings,
     refuse_own_listeners,
-    refuse_unsupported_options,
 )
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.memory_limit import parse_memory_limit
@@ -30,7 +30,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.log.log_output import FORMATS, LEVELS, start_log
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.listeners import NODES_MAX
-from mockbroker.server import Options, Server, end_with_stdin, new_event_loop
+from mockbroker.server import Options, Server, new_event_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,11 +47,13 @@ COMMANDS = {"proxy": "mockbroker.proxy.command", "replay": "mockbroker.replay.co
 
 
 _DESCRIPTION = """\
-A Kafka cluster in one process, on loopback, for tests of clients. It keeps
-nothing when it ends. The first line printed is the bootstrap list."""
+A Kafka cluster in one process, on loopback, for tests of clients. Without
+--data-dir, nothing is left when it ends. The first line printed is the
+bootstrap list."""
 _EPILOG = """\
 examples:
   mockbroker --topic orders:2 --profile quick
+  mockbroker --nodes 3 --data-dir data
   mockbroker --port 0 --nodes 3 --control 0 --capture traffic.pcapng
   mockbroker --set auto.create.topics.enable=false --sasl 'PLAIN alice:secret'
 
@@ -104,6 +106,8 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     if has_owner:
+        from mockbroker.standard_input import end_with_stdin
+
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
     security = server.options.security
@@ -132,7 +136,13 @@ def _report_error(error: Exception) -> int:
 
 
 def _parse_options(parsed: argparse.Namespace) -> Options:
-    refuse_unsupported_options(data_dir=parsed.data_dir)
+    storage = parse_storage_options(
+        parsed.data_dir,
+        fsync=parsed.fsync,
+        repair=parsed.repair,
+        share_edition=parsed.share_edition,
+        share_persister=parsed.share_persister,
+    )
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
     settings = [*parsed.set, *persister_settings(parsed.share_persister)]
     release = choose_release(parsed.release, parsed.share_edition)
@@ -168,6 +178,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         advertised=parsed.advertised,
         memory_limit=parse_memory_limit(parsed.memory_limit),
         controller_port=parsed.controller_port,
+        storage=storage,
     )
 
 
@@ -270,7 +281,8 @@ def _create_parser() -> argparse.ArgumentParser:
 
 def _add_content_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
+    nodes = "number of brokers (default 1, or those of --data-dir)"
+    add("--nodes", type=_parse_node_count, metavar="N", help=nodes)
     add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
     add("--properties", type=_parse_path, metavar="FILE", help="a Kafka server.properties file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
@@ -278,7 +290,9 @@ def _add_content_options(group: argparse._ArgumentGroup) -> None:
     add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
     memory = "of all logs, as 512MiB; above it produced batches are refused (default: half of the machine's)"
     add("--memory-limit", metavar="SIZE", help=memory)
-    add("--data-dir", help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
+    add("--data-dir", metavar="DIR", help="store everything in this folder, from which the next start goes on")
+    add("--fsync", action="store_true", help="with --data-dir: acknowledge when it is on the disk")
+    add("--repair", action="store_true", help="with --data-dir: cut logs at damage instead of refusing to start")
 
 
 def _add_address_options(group: argparse._ArgumentGroup) -> None:

@@ -14,6 +14,7 @@ from mockbroker.cluster_options import (
     create_security,
     load_versions,
     parse_control_options,
+    parse_storage_options,
     persister_settings,
     refuse_own_listeners,
 )
@@ -38,7 +39,8 @@ Properties = Mapping[str, object] | str | Path
 class Cluster(Controlled, ClusterMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
-    nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
+    nodes: the number of brokers, 1 by default, or those of data_dir; each has its own port. port: of the first, the
+    others follow; 0: a free port for each.
     properties: Kafka's own broker configurations, as a mapping or as the path of a server.properties file.
     settings: more of them in the form "KEY=VALUE", which take precedence. features: "share.version=0" and the like.
     topics: name to partition count, or names of topics with one partition each; created before the first client
@@ -61,6 +63,8 @@ class Cluster(Controlled, ClusterMethods):
     memory_limit: of the logs together, in bytes or as "512MiB"; half of the machine's memory by default, "none" for no
     limit. controller_port: of a listener of the controller itself, 0 for a free one; `bootstrap_controllers` has its
     address.
+    data_dir: a folder in which everything is stored; the next cluster there goes on from it (docs/mockbroker.md).
+    fsync: acknowledge what is on the disk. repair: cut logs at damage instead of refusing to start.
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
@@ -69,7 +73,7 @@ class Cluster(Controlled, ClusterMethods):
     def __init__(
         self,
         *,
-        nodes: int = 1,
+        nodes: int | None = None,
         port: int | None = None,
         properties: Properties | None = None,
         settings: Iterable[str] = (),
@@ -92,8 +96,12 @@ class Cluster(Controlled, ClusterMethods):
         advertised: str | None = None,
         memory_limit: int | str | None = None,
         controller_port: int | None = None,
+        data_dir: str | Path | None = None,
+        fsync: bool = False,
+        repair: bool = False,
     ) -> None:
-        check_node_count(nodes)
+        if nodes is not None:
+            check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
         if share_edition is not None:
             from mockbroker.editions import load_edition
@@ -127,6 +135,9 @@ class Cluster(Controlled, ClusterMethods):
             advertised=advertised,
             memory_limit=parse_memory_limit(memory_limit),
             controller_port=controller_port,
+            storage=parse_storage_options(
+                data_dir, fsync=fsync, repair=repair, share_edition=share_edition, share_persister=share_persister
+            ),
         )
         super().__init__(options, control_options, _load_control_api)
 

@@ -7,7 +7,7 @@ such lines are not logged, nothing is collected.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire import uuids
@@ -49,12 +49,19 @@ class ClusterLog:
         self._leaders: dict[bytes, list[int]] = {}
         self._seen_groups: dict[str, _SeenGroup] = {}
 
-    def watch(self, state: ClusterState) -> None:
-        """Log the changes of a cluster from now on, its present topics first, and of no other."""
+    def watch(self, state: ClusterState, *, known: Collection[bytes] = ()) -> None:
+        """Log the changes of a cluster from now on, its present topics first, and of no other.
+
+        known: the ids of topics that were stored, and are not new.
+        """
         self._state = state
-        self._topics = {(TopicChange.CREATED, topic.topic_id): topic for topic in state.metadata.topics()}
-        for known in (self._groups, self._leaders, self._seen_groups):
-            known.clear()
+        for collected in (self._topics, self._groups, self._leaders, self._seen_groups):
+            collected.clear()
+        for topic in state.metadata.topics():
+            if topic.topic_id in known:
+                self._leaders[topic.topic_id] = [partition.leader for partition in topic.partitions]
+            else:
+                self._topics[TopicChange.CREATED, topic.topic_id] = topic
 
         def add_topic(change: TopicChange, topic: Topic) -> None:
             if state is self._state and (TOPICS.has_info or LEADERS.has_info):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.net.listeners import parse_advertised
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
     from mockbroker.control.options import ControlOptions
     from mockbroker.security.client_security import ClientSecurity
+    from mockbroker.storage_options import StorageOptions
 
 #: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
@@ -53,11 +56,26 @@ def persister_settings(share_persister: str) -> list[str]:
     return [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if share_persister == "no-op" else []
 
 
-def refuse_unsupported_options(**options: Any) -> None:
-    """Refuse options that are reserved and not implemented yet. Raises: ConfigError that names the option."""
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
+def parse_storage_options(
+    data_dir: str | Path | None, *, fsync: bool, repair: bool, share_edition: str | None, share_persister: str
+) -> StorageOptions | None:
+    """Where a cluster stores its logs, None for a cluster in memory. Raises: ConfigError for contradictions."""
+    if data_dir is None:
+        for name, is_given in (("fsync", fsync), ("repair", repair)):
+            if is_given:
+                raise ConfigError(f"{name}: given without data-dir, which it is for")
+        return None
+    if share_edition is not None:
+        raise ConfigError(f"data-dir: the share edition {share_edition!r} cannot be stored; leave one of both out")
+    if share_persister == "control-records":
+        raise ConfigError("data-dir: the share persister 'control-records' cannot be stored; leave one of both out")
+    if not str(data_dir):
+        raise ConfigError("data-dir: the path is empty")
+    from pathlib import Path
+
+    from mockbroker.storage_options import StorageOptions
+
+    return StorageOptions(Path(data_dir), fsync=fsync, repair=repair)
 
 
 def config_dialect(share_edition: str | None) -> ConfigDialect | None:

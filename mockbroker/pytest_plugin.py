@@ -100,6 +100,8 @@ def _start_cluster(item: pytest.Item, options: dict[str, Any]) -> Generator[Clus
 def _share_cluster(request: pytest.FixtureRequest, name: str, options: dict[str, Any]) -> Iterator[Cluster]:
     from mockbroker.cluster import Cluster
 
+    if options.get("data_dir") is not None:
+        raise pytest.UsageError(f"{name}: a cluster that tests share is reset after each of them, and has no data_dir")
     shared = request.config.stash[_SHARED]
     with Cluster(**_with_seed(options, request.config)) as cluster:
         shared[name] = cluster

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +16,7 @@ from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
+from mockbroker.kafka_error import KafkaError
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.listeners import (
@@ -40,19 +38,22 @@ if TYPE_CHECKING:
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
     from mockbroker.faults.registry import FaultRegistry
+    from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.jwks_refresh import JwksRefresher
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
     from mockbroker.state.metadata.topics import Topic
+    from mockbroker.storage_options import StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a cluster.
 
-    port: of the first listener of node 0, node i adds i; 0: a free port for each; None: as in `listeners`.
+    nodes: None for as many as are stored, 1 without. port: of the first listener of node 0, node i adds i; 0: a free
+    port for each; None: as in `listeners`.
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
@@ -60,10 +61,11 @@ class Options:
     clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
-    controller_port: of the controller's own listener, 0: a free one, None: it has none.
+    controller_port: of the controller's own listener, 0: a free one, None: it has none. storage: None for a cluster in
+    memory.
     """
 
-    nodes: int = 1
+    nodes: int | None = None
     port: int | None = None
     config: BrokerConfig = field(default_factory=BrokerConfig)
     features: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ class Options:
     profile: str = DEFAULT_PROFILE
     memory_limit: int | None = None
     controller_port: int | None = None
+    storage: StorageOptions | None = None
 
 
 class Server:
@@ -90,14 +93,34 @@ class Server:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.clock = Clock()
-        self._listeners = self._place_listeners()
+        self._stored, self._node_count = self._open_storage()
         self.network_server: NetworkServer | None = None
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
-        self.core = self._build_core()
-        self._nodes = list(self.core.state.nodes.values())
-        self._add_faults()
+        try:
+            self._listeners = self._place_listeners()
+            self.core = self._build_core()
+            self._nodes = list(self.core.state.nodes.values())
+            self._add_faults()
+        except BaseException:
+            self._close_storage()
+            raise
+
+    def _open_storage(self) -> tuple[StoredCluster | None, int]:
+        """The data directory, if there is one, and the number of nodes. Raises: ConfigError."""
+        storage, nodes = self.options.storage, self.options.nodes
+        if storage is None:
+            return None, 1 if nodes is None else nodes
+        from mockbroker.storage_options import open_storage
+
+        return open_storage(storage, self.options.config, nodes)
+
+    def _close_storage(self) -> None:
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            store = self.core.state.log_store if "core" in self.__dict__ else None
+            stored.close(store.close if store is not None else lambda: None)
 
     def _place_listeners(self) -> list[Listener]:
         options = self.options
@@ -105,11 +128,11 @@ class Server:
         for name, setting in (("host", "listeners"), ("advertised", "advertised.listeners")):
             if getattr(options, name) is not None and setting in options.config.given.keys() - own:
                 raise ConfigError(f"{name}: given beside {setting}, which has it; give one of them")
-        listeners = parse_listeners(options.config, port=options.port, node_count=options.nodes)
+        listeners = parse_listeners(options.config, port=options.port, node_count=self._node_count)
         if options.controller_port is not None:
             # After the brokers' own: the first one is that of `bootstrap`.
             listeners.append(controller_listener(options.config, options.controller_port))
-        return place_listeners(listeners, host=options.host, advertised=options.advertised, node_count=options.nodes)
+        return place_listeners(listeners, host=options.host, advertised=options.advertised, node_count=self._node_count)
 
     def _add_faults(self) -> None:
         for fault in self.options.faults:
@@ -121,7 +144,7 @@ class Server:
         options, versions = self.options, self.options.versions
         core = build_core(
             config=options.config,
-            node_count=options.nodes,
+            node_count=self._node_count,
             features=finalize_levels(
                 options.features,
                 options.config.release,
@@ -135,9 +158,10 @@ class Server:
             share_persister=options.share_persister,
             versions=versions,
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
+            stored=self._stored,
         )
         _record_topic_names(core)
-        self._cluster_log.watch(core.state)
+        self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)
         return core
@@ -146,8 +170,11 @@ class Server:
         """Replace the cluster by a new one at the same addresses: nothing of the old one is left.
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
-        cluster has the same ids as the old one had. Raises: OSError if an address of a node that was down is in use.
+        cluster has the same ids as the old one had.
+        Raises: OSError if an address of a node that was down is in use; RuntimeError where there is a data directory.
         """
+        if self._stored is not None:
+            raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
         self.clock = Clock()
         self.__dict__.pop("faults", None)
         previous, self.core = self.core, self._build_core()
@@ -180,11 +207,17 @@ class Server:
         except OSError:
             if tap is not None:
                 tap.close()
+            self._close_storage()
             await self._stop_oauth()
             raise
         self.network_server = network_server
         if self._jwks is not None:
             network_server.watchers.add(self._jwks.check)
+        try:
+            self.core.requests.write_metadata()
+        except KafkaError as error:
+            await self.stop()
+            raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
 
@@ -234,6 +267,10 @@ class Server:
             if not listener.is_loopback:
                 template = "%(listener)s listens on %(host)s, which other machines may reach"
                 SERVER.warning(template, listener=listener.name, host=listener.host)
+        if self._stored is not None:
+            from mockbroker.storage_options import log_storage
+
+            log_storage(self._stored, config)
         if config.ignored:
             SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
         if config.unknown:
@@ -277,9 +314,10 @@ class Server:
         return node.node_id
 
     async def stop(self) -> None:
-        """Close every connection and stop listening."""
+        """Close every connection, stop listening, and close the data directory, if there is one."""
         if self.network_server is not None:
             await self.network_server.stop()
+        self._close_storage()
         await self._stop_oauth()
         REPETITIONS.flush()
         if self.network_server is not None:
@@ -353,17 +391,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         else:
             return uvloop.new_event_loop()
     return asyncio.new_event_loop()
-
-
-def end_with_stdin(ended: asyncio.Event) -> None:
-    """End the process when standard input is closed: the program that started it has ended, or wants it to end."""
-    loop = asyncio.get_running_loop()
-
-    def read_until_closed() -> None:
-        with suppress(OSError):  # EIO of a terminal that is gone, EBADF without a standard input: closed too.
-            while os.read(0, 4096):
-                pass
-        with suppress(RuntimeError):  # The loop is closed: the process is ending.
-            loop.call_soon_threadsafe(ended.set)
-
-    threading.Thread(target=read_until_closed, name="mockbroker-stdin", daemon=True).start()

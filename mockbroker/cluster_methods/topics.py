@@ -150,7 +150,9 @@ class TopicMethods(ClusterThread):
 
             def act(now_ms: int) -> None:
                 try:
-                    results.append(action(server, now_ms))
+                    result = action(server, now_ms)
+                    server.core.requests.write_metadata()
+                    results.append(result)
                 except Exception as error:
                     errors.append(error)
 

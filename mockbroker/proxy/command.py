@@ -16,7 +16,7 @@ from mockbroker.faults.fault_error import FaultError
 from mockbroker.log.log_output import FORMATS, LEVELS, start_log
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
-from mockbroker.server import end_with_stdin, new_event_loop
+from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
     from mockbroker.control.control_server import ControlServer
@@ -67,6 +67,8 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     if has_owner:
+        from mockbroker.standard_input import end_with_stdin
+
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
     print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)

@@ -179,7 +179,18 @@ def test_a_higher_level_leaves_lines_out(level: str, count: int) -> None:
         (["--profile", "slow"], "profile: 'slow' is not one of kafka, quick"),
         (["--share-persister", "paper"], "share-persister: 'paper' is not one of default, no-op, control-records"),
         (["--set", "group.share.persister.class.name=Mine"], "group.share.persister.class.name: 'Mine'"),
-        (["--data-dir", "d"], "data-dir: 'd' is not supported yet"),
+        (["--fsync"], "fsync: given without data-dir, which it is for"),
+        (["--repair"], "repair: given without data-dir, which it is for"),
+        (
+            ["--data-dir", "d", "--share-edition", "kip932-r1"],
+            "data-dir: the share edition 'kip932-r1' cannot be stored",
+        ),
+        (
+            ["--data-dir", "d", "--share-persister", "control-records"],
+            "data-dir: the share persister 'control-records'",
+        ),
+        (["--data-dir", ""], "data-dir: the path is empty"),
+        (["--data-dir", __file__], "test_cli.py is not a directory"),
         (["--properties", "does-not-exist"], "does-not-exist"),
         (["--add-scram", "alice"], "add-scram: a user has the form SCRAM-SHA-256=[name=NAME"),
         (["--set", "listeners=SASL_SSL://127.0.0.1:0"], "sasl.enabled.mechanisms: GSSAPI of the listener SASL_SSL"),
@@ -212,13 +223,13 @@ def test_the_commands_run_as_modules_and_print_their_version(command: str) -> No
     assert result.stdout.startswith(version_line(command))
 
 
-def test_help_names_no_option_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
 
     printed = capsys.readouterr().out
     assert "--release" in printed
-    assert "--data-dir" not in printed
+    assert "--data-dir" in printed
 
 
 def test_a_wrong_file_of_faults_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
