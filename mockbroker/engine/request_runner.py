@@ -34,8 +34,7 @@ class RequestRunner:
     output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
     that wait. muted: the connections that are throttled. quotas: counts requests while clients have quotas. time_ns:
     the clock by which handlers are measured for them; without one they take no time. recorder: writes the metadata
-    that a request has changed, if it is stored. clock: milliseconds of the
-    cluster's clock.
+    that a request has changed, if it is stored. clock: milliseconds of the cluster's clock.
     """
 
     def __init__(self, state: ClusterState, journal: Journal, *, clock: Callable[[], int]) -> None:

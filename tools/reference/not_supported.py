@@ -8,7 +8,11 @@ from mockbroker.handlers import ROUTES
 #: Parts that served APIs lack, and subjects without an API: subject, missing part, behaviour instead.
 NOTES: tuple[tuple[str, str, str], ...] = (
     ("Persisters of share groups", "other than Kafka's default and no-op", "rejected with an error"),
-    ("`--data-dir`", "logs and state on disk, which survive the process", "rejected with an error"),
+    (
+        "Data directories",
+        "share editions, the persister `control-records`, and several log directories for one node",
+        "the first two are rejected with `--data-dir`; `log.dirs` has no effect beside it",
+    ),
     ("SASL mechanisms", "GSSAPI (Kerberos), and callback handlers in Java", "rejected at startup"),
     (
         "OAUTHBEARER",
