@@ -9,9 +9,10 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata.topics import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """The options of a cluster.
 
     port: of the first listener of node 0, node i adds i; 0: a free port for each; None: as in `listeners`.
@@ -65,23 +65,28 @@ class Options:
 
     nodes: int = 1
     port: int | None = None
-    config: BrokerConfig = field(default_factory=BrokerConfig)
+    config: BrokerConfig = msgspec.field(default_factory=BrokerConfig)
     features: tuple[str, ...] = ()
-    topics: Mapping[str, int] = field(default_factory=dict)
+    topics: Mapping[str, int] = msgspec.field(default_factory=dict)
     capture: Path | None = None
     seed: int | None = None
     share_edition: str | None = None
     share_persister: str = "default"
-    add_scram: tuple[str, ...] = field(default=(), repr=False)
+    add_scram: tuple[str, ...] = ()
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
     versions: ApiLimits | None = None
     host: str | None = None
     advertised: str | None = None
-    security: ClientSecurity | None = field(default=None, repr=False)
+    security: ClientSecurity | None = None
     profile: str = DEFAULT_PROFILE
     memory_limit: int | None = None
     controller_port: int | None = None
+
+    def __repr__(self) -> str:
+        """All but the fields that hold passwords."""
+        shown = (name for name in self.__struct_fields__ if name not in ("add_scram", "security"))
+        return f"Options({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 class Server:
