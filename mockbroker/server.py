@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -83,10 +83,13 @@ class Options(msgspec.Struct, frozen=True):
     memory_limit: int | None = None
     controller_port: int | None = None
 
+    #: The fields that hold passwords or keys, which a text of the options leaves out.
+    secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
+
     def __repr__(self) -> str:
-        """All but the fields that hold passwords."""
-        shown = (name for name in self.__struct_fields__ if name not in ("add_scram", "security"))
-        return f"Options({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        """All fields but the secret ones."""
+        shown = (name for name in self.__struct_fields__ if name not in self.secret_fields)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 class Server:
