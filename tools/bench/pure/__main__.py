@@ -15,11 +15,8 @@ from tools.bench.compare.checkouts import checkout_base, find_commit, measure_bo
 from tools.bench.compare.decision import Line
 from tools.bench.history import Result, summarize
 from tools.bench.page import describe_machine, markdown_table, publish_section
+from tools.bench.pure import BASE, LIMIT, PEER
 
-#: The last commit before `kwire.accelerator`, and the name that its results have.
-BASE, PEER = "1623a33910", "without accelerator"
-#: The geometric mean of the ratios that counts as not slower; single cases differ by up to 5 % between runs.
-LIMIT = 0.98
 _MEASURES = ("codec", "records")
 _PURE = {"KWIRE_PURE": "1"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.bench import pure
 from tools.bench.compare.decision import Line
+from tools.bench.pure import __main__ as pure
 
 LINES = [Line("decode a", base=(40.0, 10.0, 12.0), here=(5.0, 30.0)), Line("encode a", base=(8.0,), here=(16.0,))]
 
