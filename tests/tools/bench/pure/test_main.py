@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.bench.compare.decision import Line
+from tools.bench.pure import BASE, PEER
 from tools.bench.pure import __main__ as pure
 
 LINES = [Line("decode a", base=(40.0, 10.0, 12.0), here=(5.0, 30.0)), Line("encode a", base=(8.0,), here=(16.0,))]
@@ -25,7 +26,7 @@ def test_the_history_has_both_commits_and_the_ratio_at_the_older_one() -> None:
     ours, theirs, *_ = pure.list_results(LINES)
 
     assert (ours.peer, ours.ratio) == ("pure Python", None)
-    assert (theirs.peer, theirs.version, theirs.ratio) == (pure.PEER, pure.BASE, 2.0)
+    assert (theirs.peer, theirs.version, theirs.ratio) == (PEER, BASE, 2.0)
 
 
 def test_a_repository_without_the_older_commit_is_an_error(
