@@ -2,5 +2,5 @@
 
 #: The last commit before `kwire.accelerator`, and the name that its results have.
 BASE, PEER = "1623a33910", "without accelerator"
-#: The geometric mean of the ratios that counts as not slower; single cases differ by up to 5 % between runs.
+#: The geometric mean of the ratios that counts as not slower; single cases differ by up to a tenth between runs.
 LIMIT = 0.98
