@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from kwire.accelerator import NATIVE
 from kwire.accelerator.plans import FieldTables, MessageDescriber, NativeCodec, VersionRange
@@ -20,8 +20,7 @@ Writer = Callable[[Any], list[Part]]
 Encoder = Callable[[Any], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(msgspec.Struct, frozen=True):
     """One message of one edition: its functions by version.
 
     A generated module gives the Python functions. With the accelerator, `readers`, `writers` and `encoders` are those
@@ -41,9 +40,10 @@ class Codec:
     flexible_versions: VersionRange
     #: The fields of the structs.
     tables: FieldTables
-    readers: Mapping[int, Reader] = field(init=False)
-    writers: Mapping[int, Writer] = field(init=False)
-    encoders: Mapping[int, Encoder] = field(init=False)
+    #: The functions in use; chosen below, never given.
+    readers: Mapping[int, Reader] = {}
+    writers: Mapping[int, Writer] = {}
+    encoders: Mapping[int, Encoder] = {}
 
     def __post_init__(self) -> None:
         """Choose the functions in use."""
@@ -56,9 +56,9 @@ class Codec:
             writers = {version: codec.write for version, codec in codecs.items()}
             encoders = {version: codec.encode for version, codec in codecs.items()}
         # The class is frozen for everybody else.
-        object.__setattr__(self, "readers", readers)
-        object.__setattr__(self, "writers", writers)
-        object.__setattr__(self, "encoders", encoders)
+        force_setattr(self, "readers", readers)
+        force_setattr(self, "writers", writers)
+        force_setattr(self, "encoders", encoders)
 
     def _native_codec(self, version: int) -> NativeCodec:
         assert NATIVE is not None

@@ -6,9 +6,10 @@ import asyncio
 import random
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
     from mockbroker.storage_options import StorageOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """The options of a cluster.
 
     nodes: None for as many as are stored, 1 without. port: of the first listener of node 0, node i adds i; 0: a free
@@ -67,24 +67,32 @@ class Options:
 
     nodes: int | None = None
     port: int | None = None
-    config: BrokerConfig = field(default_factory=BrokerConfig)
+    config: BrokerConfig = msgspec.field(default_factory=BrokerConfig)
     features: tuple[str, ...] = ()
-    topics: Mapping[str, int] = field(default_factory=dict)
+    topics: Mapping[str, int] = msgspec.field(default_factory=dict)
     capture: Path | None = None
     seed: int | None = None
     share_edition: str | None = None
     share_persister: str = "default"
-    add_scram: tuple[str, ...] = field(default=(), repr=False)
+    add_scram: tuple[str, ...] = ()
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
     versions: ApiLimits | None = None
     host: str | None = None
     advertised: str | None = None
-    security: ClientSecurity | None = field(default=None, repr=False)
+    security: ClientSecurity | None = None
     profile: str = DEFAULT_PROFILE
     memory_limit: int | None = None
     controller_port: int | None = None
     storage: StorageOptions | None = None
+
+    #: The fields that hold passwords or keys, which a text of the options leaves out.
+    secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
+
+    def __repr__(self) -> str:
+        """All fields but the secret ones."""
+        shown = (name for name in self.__struct_fields__ if name not in self.secret_fields)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 class Server:

@@ -49,12 +49,11 @@ class ConfigType(Enum):
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _NAMES = {kind.label: kind for kind in ConfigType}
-_RANGE = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
+# Texts, not compiled patterns: a broker that starts uses the first one only, and `re` keeps what it has compiled.
+_RANGE = r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?"
 #: Days, hours, minutes and seconds of ISO-8601, as java.time.Duration reads them; signs are matched to be refused.
-_DURATION = re.compile(
-    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
-)
-_THROTTLED = re.compile(r"\*|\d+:\d+")
+_DURATION = r"(?i:P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?)"
+_THROTTLED = r"\*|\d+:\d+"
 
 ValueCheck = Callable[[Value], bool]
 
@@ -177,7 +176,7 @@ def _read_rows(scope: Scope) -> tuple[tuple[str, ...], ...]:
 
 def parse_duration_ms(text: str) -> int | None:
     """Milliseconds of an ISO-8601 duration such as P1DT2H or PT0.5S; None if it is invalid, or negative."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None:
         return None
     days, hours, minutes, seconds, fraction = match.groups()
@@ -237,10 +236,10 @@ def _parse(kind: ConfigType, text: str) -> Value:
 @cache
 def _parse_valid_values(kind: ConfigType, valid: str) -> ValueCheck:
     """The check that a `valid` column describes; forms that Kafka checks elsewhere accept everything."""
-    if match := _RANGE.fullmatch(valid):
+    if match := re.fullmatch(_RANGE, valid):
         return _in_range(*match.groups())
     if valid.startswith("[partitionId]"):
-        return lambda value: isinstance(value, list) and all(_THROTTLED.fullmatch(item) for item in value)
+        return lambda value: isinstance(value, list) and all(re.fullmatch(_THROTTLED, item) for item in value)
     if valid.startswith("[latest, earliest, by_duration"):
         return _is_offset_reset
     folded = valid.startswith("(case insensitive) ")

@@ -10,7 +10,7 @@ from functools import cache
 from mockbroker.config.broker_config import ConfigError
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_LIMIT = re.compile(r"(\d{1,15}) ?([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_LIMIT = r"(\d{1,15}) ?([KMGT]?)(?:i?B)?"
 #: Where the kernel says what a container may use: control groups of version 2 and 1.
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -24,7 +24,7 @@ def parse_memory_limit(limit: int | str | None) -> int | None:
         return default_memory_limit()
     if isinstance(limit, str) and limit.lower() == "none":
         return None
-    found = _LIMIT.fullmatch(str(limit).strip())
+    found = re.fullmatch(_LIMIT, str(limit).strip(), re.IGNORECASE | re.ASCII)
     value = int(found[1]) * _UNITS[found[2].upper()] if found is not None else 0
     if value <= 0:
         raise ConfigError(f"memory-limit: {limit!r} is no size above 0, as 512MiB or 2GiB, and not 'none'")

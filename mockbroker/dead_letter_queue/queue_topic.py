@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.configs import Resource, ResourceKind
-from mockbroker.state.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from mockbroker.state.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from mockbroker.state.settings import read_int
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from kwire.records.metadata.delegation_token_record import DelegationTokenRecord
 from kwire.records.metadata.user_scram_credential_record import UserScramCredentialRecord
 from kwire.scram import ScramMechanism
 from mockbroker.metadata_log.tables import MetadataLogError
-from mockbroker.state.security.acls import Acl, AclFilter, AclOperation, PatternType, Permission, ResourceType
+from mockbroker.state.security.acls import Acl, AclFilter, PatternType, Permission
+from mockbroker.state.security.operations import AclOperation, ResourceType
 from mockbroker.state.security.scram import ScramCredential
 
 if TYPE_CHECKING:

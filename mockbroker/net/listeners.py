@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.security.state import parse_security_protocols
@@ -12,13 +13,12 @@ from mockbroker.security.state import parse_security_protocols
 #: The supported security protocols.
 _SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX = 65_535
-_ADVERTISED = re.compile(r"(?:(?P<host>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?")
+_ADVERTISED = r"(?:(?P<host>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
 #: The maximum number of nodes of a cluster: each has listeners of its own.
 NODES_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True):
     """One listener of the first node; node i adds i to the ports, unless they are 0.
 
     advertised_host, advertised_port: as in Metadata responses; None for the bound address. is_controller: whether
@@ -41,10 +41,14 @@ class Listener:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it."""
+        if self.host in ("127.0.0.1", "localhost"):
+            return True
+        import ipaddress
+
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
-            return self.host == "localhost"
+            return False
 
 
 def check_node_count(nodes: int) -> None:
@@ -142,7 +146,7 @@ def place_listeners(
 
 def parse_advertised(text: str) -> tuple[str, int | None]:
     """The host and the port, None if there is none, of "HOST" or "HOST:PORT". Raises: ConfigError for anything else."""
-    match = _ADVERTISED.fullmatch(text)
+    match = re.fullmatch(_ADVERTISED, text)
     if match is None or (match["port"] is not None and not 1 <= int(match["port"]) <= _PORT_MAX):
         raise ConfigError(f"advertised: {text!r} is not of the form HOST or HOST:PORT")
     return match["host"] or match["address"], None if match["port"] is None else int(match["port"])

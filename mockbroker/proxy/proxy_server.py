@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from mockbroker.broker.node import Node
 from mockbroker.faults.fault_error import FaultError
@@ -36,12 +35,13 @@ BOOTSTRAP_NODE = -1
 _LISTENER = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyOptions(Options):
+class ProxyOptions(Options, frozen=True):
     """The options of a proxy. upstream: a broker of the cluster. upstream_tls: None for plain connections."""
 
     upstream: tuple[str, int] = ("", 0)
-    upstream_tls: ssl.SSLContext | None = field(default=None, repr=False)
+    upstream_tls: ssl.SSLContext | None = None
+
+    secret_fields: ClassVar[frozenset[str]] = Options.secret_fields | {"upstream_tls"}
 
 
 class ProxiedNode(NamedTuple):

@@ -20,6 +20,7 @@ from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
+from mockbroker.server import Options
 
 
 @pytest.fixture
@@ -207,3 +208,10 @@ def test_what_is_not_built_yet_is_refused_by_name() -> None:
 
 def test_the_package_names_its_clients_errors() -> None:
     assert issubclass(kwire.client.ConnectFailed, OSError)
+
+
+def test_the_text_of_options_has_no_password() -> None:
+    text = repr(Options(nodes=3, add_scram=("SCRAM-SHA-256=[name=alice,password=secret]",)))
+
+    assert "nodes=3" in text
+    assert "secret" not in text

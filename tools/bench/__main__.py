@@ -7,6 +7,7 @@ import sys
 
 NAMES = (
     "codec",
+    "pure",
     "records",
     "window",
     "requests",

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tools.bench.history import HISTORY, Entry, read_history
 from tools.bench.page import markdown_table, write_section
+from tools.bench.pure import LIMIT, PEER
 
 
 class Target(NamedTuple):
@@ -56,6 +57,7 @@ TARGETS = (
     Target("decode messages, beside kio", "codec", ("decode ",), "kio", 3),
     Target("decode messages, beside kafka-python", "codec", ("decode ",), "kafka-python", 12),
     Target("encode messages, beside kio", "codec", ("encode ",), "kio", 50),
+    Target("pure Python, beside the code before the accelerator", "pure", ("",), PEER, LIMIT),
     *(
         target
         for work in ("decode", "encode")

@@ -28,9 +28,13 @@ class Nodes(ResponseModel, frozen=True):
 
 
 class Cluster(ResponseModel, frozen=True):
-    """A cluster. bootstrapServers: for clients. seed: null without one. version: of mockbroker."""
+    """A cluster. bootstrapServers: for clients. bootstrapControllers: null without a listener of the controller.
+
+    seed: null without one. version: of mockbroker.
+    """
 
     bootstrap_servers: str
+    bootstrap_controllers: str | None
     cluster_id: str
     release: str
     profile: str

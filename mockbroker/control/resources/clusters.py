@@ -21,6 +21,7 @@ def get_cluster(control: ClusterContext, parameters: NoParameters) -> models.Clu
     cluster = control.cluster
     return models.Cluster(
         bootstrap_servers=cluster.bootstrap_servers,
+        bootstrap_controllers=cluster.run(lambda server: server.bootstrap_controllers()) or None,
         cluster_id=cluster.cluster_id,
         release=cluster.release,
         profile=cluster.profile,

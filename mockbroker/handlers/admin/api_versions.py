@@ -18,7 +18,7 @@ from mockbroker.handlers.topics.metadata_offset import metadata_offset
 from mockbroker.kafka_error import KafkaError, UnservedVersion
 
 #: KIP-511: the form of the name and the version of a client's software.
-_SOFTWARE_PATTERN = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_PATTERN = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 _SOFTWARE_SINCE = 3
 #: KIP-1242: from this version a request may name the cluster and the node that the client expects.
 _EXPECTED_NODE_SINCE = 5
@@ -36,7 +36,7 @@ def api_versions(request: ApiVersionsRequest, ctx: Context) -> Outcome:
     """List the APIs and features; pinned by the conversation other-apiversions-forms of a real broker."""
     if ctx.api_version >= _SOFTWARE_SINCE:
         for text in (request.client_software_name, request.client_software_version):
-            if not _SOFTWARE_PATTERN.fullmatch(text):
+            if not re.fullmatch(_SOFTWARE_PATTERN, text):
                 return Reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         ctx.connection.software_name = request.client_software_name
         ctx.connection.software_version = request.client_software_version

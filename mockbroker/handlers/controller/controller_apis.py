@@ -18,8 +18,8 @@ from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.admin import api_versions as broker_apis
 from mockbroker.handlers.admin.quorum import voter_id
 from mockbroker.handlers.controller import CONTROLLER_API_KEYS
+from mockbroker.handlers.shared.authorize import cluster_operations
 from mockbroker.handlers.shared.broker_addresses import NO_OPERATIONS
-from mockbroker.handlers.topics.metadata import cluster_operations
 from mockbroker.kafka_error import KafkaError
 
 _BROKERS, _CONTROLLERS = 1, 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from mockbroker.state.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from mockbroker.engine.context import Context
@@ -25,6 +25,7 @@ __all__ = [
     "authorize",
     "authorize_cluster",
     "authorized_operations",
+    "cluster_operations",
 ]
 
 #: The error of a refused operation, by resource type.
@@ -107,6 +108,13 @@ def authorized_operations(kind: ResourceType, name: str, ctx: Context) -> int:
     if ctx.cluster.authorizer is None:
         return _all_operations(kind)
     return sum(1 << operation for operation in _SUPPORTED[kind] if is_authorized(operation, kind, name, ctx))
+
+
+def cluster_operations(ctx: Context) -> int:
+    """The operations that the client may do on the cluster; 0 if it may not describe it."""
+    if not is_authorized_on_cluster(AclOperation.DESCRIBE, ctx):
+        return 0
+    return authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME, ctx)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Metadata (3) and DescribeCluster (60): brokers, and partitions with their leaders."""
+"""Metadata (3): brokers, and partitions with their leaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from kwire import uuids
 from kwire.error_codes import ErrorCode
-from kwire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kwire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -18,10 +17,10 @@ from kwire.messages.metadata import (
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import (
-    CLUSTER_NAME,
     AclOperation,
     ResourceType,
     authorized_operations,
+    cluster_operations,
     is_authorized,
     is_authorized_on_cluster,
 )
@@ -32,7 +31,6 @@ from mockbroker.state.metadata.topics import INTERNAL_TOPICS
 
 #: From this version topics can be requested by id.
 _IDS_SINCE = 12
-_BROKERS, _CONTROLLERS = 1, 2
 
 
 def metadata(request: MetadataRequest, ctx: Context) -> Outcome:
@@ -65,41 +63,6 @@ def refuse_metadata(request: MetadataRequest, error: KafkaError) -> MetadataResp
         for topic in request.topics or ()
     ]
     return MetadataResponse(topics=rows, error_code=error.code)
-
-
-def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
-    """Return the brokers; brokers cannot list controllers. Pinned by the conversation other-describe-cluster."""
-    if request.endpoint_type == _CONTROLLERS:
-        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this listener is for brokers, not for controllers")
-    if request.endpoint_type != _BROKERS:
-        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type}")
-    includes_operations = request.include_cluster_authorized_operations
-    return Reply(
-        DescribeClusterResponse(
-            cluster_id=ctx.cluster.cluster_id,
-            controller_id=ctx.cluster.metadata.controller_id,
-            brokers=_cluster_rows(request, ctx),
-            cluster_authorized_operations=cluster_operations(ctx) if includes_operations else NO_OPERATIONS,
-        )
-    )
-
-
-def _cluster_rows(request: DescribeClusterRequest, ctx: Context) -> list[DescribeClusterBroker]:
-    """The brokers; if requested also those that are registered and down (KIP-1073)."""
-    rows = [DescribeClusterBroker(node.node_id, *broker_address(node, ctx), node.rack) for node in sorted_brokers(ctx)]
-    if request.include_fenced_brokers and ctx.cluster.controller is not None:
-        rows += [
-            DescribeClusterBroker(node.node_id, *broker_address(node, ctx), node.rack, is_fenced=True)
-            for node in ctx.cluster.controller.fenced.values()
-        ]
-    return sorted(rows, key=lambda row: row.broker_id)
-
-
-def cluster_operations(ctx: Context) -> int:
-    """The operations that the client may do on the cluster; 0 if it may not describe it."""
-    if not is_authorized_on_cluster(AclOperation.DESCRIBE, ctx):
-        return 0
-    return authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME, ctx)
 
 
 def _may_describe(name: str, ctx: Context) -> bool:

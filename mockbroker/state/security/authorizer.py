@@ -10,13 +10,12 @@ from mockbroker.state.security.acls import (
     WILDCARD,
     Acl,
     AclFilter,
-    AclOperation,
     PatternType,
     Permission,
-    ResourceType,
     acl_names,
     is_in_host_range,
 )
+from mockbroker.state.security.operations import AclOperation, ResourceType
 
 #: An operation is also allowed by an entry that allows one of these; a denial of one of them does not deny it.
 _IMPLIED_BY: dict[int, tuple[int, ...]] = {

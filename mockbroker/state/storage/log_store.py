@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,14 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Topic, TopicChange
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import Settings, read_int
-from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
 from mockbroker.state.storage.memory_budget import MemoryBudget
-from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+    from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
+    from mockbroker.state.storage.partition_log import PartitionLog
 
 Wake = Callable[[tuple[Hashable, ...]], None]
 
@@ -61,16 +61,21 @@ class LogStore:
         key = (topic.topic_id, partition_index)
         log = self._logs.get(key)
         if log is None:
-            rules = _CachedAppendRules(self._configs, topic.name, lambda: self._update_replicas_of(key))
-            log = self._create_log(topic, topic.partitions[partition_index], rules)
-            log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
+            log = self._create_log(topic, topic.partitions[partition_index])
             self._logs[key] = log
+            log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
             self._update_replicas_of(key)
         return log
 
-    def _create_log(self, topic: Topic, partition: Partition, rules: _CachedAppendRules) -> PartitionLog:
+    def _create_log(self, topic: Topic, partition: Partition) -> PartitionLog:
         """A log in memory or in files. Raises: KAFKA_STORAGE_ERROR."""
+        # With the records of kwire it is a tenth of what a broker loads, which none needs without a log.
+        from mockbroker.state.storage.log_config import AppendRules
+        from mockbroker.state.storage.partition_log import PartitionLog
+
         key = (topic.topic_id, partition.index)
+        read_rules = AppendRules.from_config
+        rules = _CachedAppendRules(self._configs, topic.name, read_rules, lambda: self._update_replicas_of(key))
         on_moved = partial(self._on_offsets_changed, ("log", *key), key)
         on_grown = partial(self._on_log_changed, key)
         if self._disk is None:
@@ -254,8 +259,15 @@ class NodeLogs:
 class _CachedAppendRules:
     """A topic's append rules, read again after each configuration change."""
 
-    def __init__(self, configs: TopicConfigs, topic_name: str, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        configs: TopicConfigs,
+        topic_name: str,
+        read_rules: Callable[[Mapping[str, object]], AppendRules],
+        changed: Callable[[], None],
+    ) -> None:
         self._configs = configs
+        self._read_rules = read_rules
         self._on_change = changed
         self._topic_name = topic_name
         self._generation = -1
@@ -263,7 +275,7 @@ class _CachedAppendRules:
 
     def current_rules(self) -> AppendRules:
         if self._rules is None or self._generation != self._configs.generation:
-            self._rules = AppendRules.from_config(self._configs.topic(self._topic_name))
+            self._rules = self._read_rules(self._configs.topic(self._topic_name))
             self._generation = self._configs.generation
             self._on_change()
         return self._rules

@@ -12,12 +12,16 @@ from mockbroker.control.routes import OPERATIONS, TAGS
 from tests.support.brokers.control_client import description
 
 #: Methods that are for Python only: of its objects, its threads, or with functions as arguments.
-_PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "journal", "control_url"}
+# `oauth`: programs in other languages use the token endpoint, which is HTTP itself.
+_PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "oauth", "journal", "control_url"}
 #: What programs do with the history that they get.
 _ASSERTIONS = {"assert_conformant", "assert_sent", "assert_never", "assert_count", "assert_order", "requests"}
 #: Parts of what an operation returns, and methods whose operation has another name.
 _IN_OPERATIONS = {
-    **dict.fromkeys(("bootstrap_servers", "cluster_id", "profile", "release", "seed", "share_edition"), "getCluster"),
+    **dict.fromkeys(
+        ("bootstrap_controllers", "bootstrap_servers", "cluster_id", "profile", "release", "seed", "share_edition"),
+        "getCluster",
+    ),
     "add_node": "addNode",
     "chaos": "startChaos",
     "check_faults": "listFaultMisses",

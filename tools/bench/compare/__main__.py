@@ -7,41 +7,28 @@ Both are measured in turns, each round in a process of its own. Exit codes: 0 no
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
-from tools.bench.compare.decision import Line, Verdict, join_rounds
+from tools.bench.compare.checkouts import MeasureError, checkout_base, find_commit, measure_both
+from tools.bench.compare.decision import Line, Verdict
 from tools.bench.compare.own_measures import MEASURES
 from tools.bench.page import markdown_table, spread_text
 
-ROOT = Path(__file__).parents[3]
 SLOWER, WRONG_USAGE, FAILED = 1, 2, 3
 _ROUNDS_MIN = 5
-_NATIVE = "kwire/accelerator/native*.so"
-_TIMEOUT_S = 600
-
-
-class MeasureError(Exception):
-    """A measure that failed; the message has the last line of its output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure both commits, and print what moved. Returns: the exit code."""
     args = _parse(arguments)
-    commit = _find_commit(args.base)
+    commit = find_commit(args.base)
     if commit is None:
         print(f"compare: {args.base!r} is no commit of this repository", file=sys.stderr)
         return WRONG_USAGE
-    with _checkout(commit) as base:
+    with checkout_base(commit) as base:
         try:
-            lines = [line for name in args.measure or MEASURES for line in _measure(name, base, args.rounds)]
+            lines = [line for name in args.measure or MEASURES for line in measure_both(name, base, args.rounds)]
         except MeasureError as error:
             print(f"compare: {error}", file=sys.stderr)
             return FAILED
@@ -76,66 +63,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if args.rounds < _ROUNDS_MIN:
         parser.error(f"--rounds: {args.rounds} is below {_ROUNDS_MIN}")
     return args
-
-
-def _find_commit(name: str) -> str | None:
-    command = ["git", "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-@contextmanager
-def _checkout(commit: str) -> Iterator[Path]:
-    """A worktree of the commit with the tools of this one, and with its accelerator if this one has it."""
-    with tempfile.TemporaryDirectory(prefix="kwire-compare-") as folder:
-        base = Path(folder, "base")
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(base), commit], cwd=ROOT, check=True)
-        try:
-            # The same code measures both: that of the older commit may lack a measure, or measure in another way.
-            shutil.rmtree(base / "tools", ignore_errors=True)
-            shutil.copytree(ROOT / "tools", base / "tools", ignore=shutil.ignore_patterns("__pycache__"))
-            is_compiled = any(ROOT.glob(_NATIVE))
-            if is_compiled and any(base.glob("kwire/accelerator/src/*.c")):
-                build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
-                subprocess.run(build, cwd=base, check=True, timeout=_TIMEOUT_S)
-            subprocess.run([sys.executable, "-m", "compileall", "-q", "kwire", "mockbroker"], cwd=base, check=True)
-            compiled = ["compiled" if any(tree.glob(_NATIVE)) else "pure Python" for tree in (base, ROOT)]
-            print(f"base {commit[:10]} ({compiled[0]}), here ({compiled[1]})", file=sys.stderr)
-            yield base
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
-
-
-def _measure(name: str, base: Path, rounds: int) -> list[Line]:
-    """The lines of a measure. Raises: MeasureError if it fails in this checkout."""
-    values: dict[Path, list[dict[str, float]]] = {base: [], ROOT: []}
-    unavailable: set[Path] = set()
-    for number in range(rounds):
-        # Each is the first one in every second round.
-        for tree in (base, ROOT) if number % 2 else (ROOT, base):
-            if tree in unavailable:
-                continue
-            try:
-                values[tree].append(_run_round(name, tree))
-            except MeasureError as error:
-                if tree is ROOT:
-                    raise
-                print(f"not measured in the base: {error}", file=sys.stderr)
-                unavailable.add(tree)
-    return join_rounds(values[base], values[ROOT])
-
-
-def _run_round(name: str, tree: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "tools.bench.compare.own_measures", name, str(ROOT / "tests" / "captures")]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
-    )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        raise MeasureError(f"{name}: exit code {done.returncode}: {last[0]}")
-    measured: dict[str, float] = json.loads(done.stdout)
-    return measured
 
 
 if __name__ == "__main__":

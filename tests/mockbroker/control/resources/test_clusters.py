@@ -27,6 +27,7 @@ def test_the_cluster_has_its_addresses_and_its_seed(kafka: Cluster, client: Cont
     endpoints = [node["endpoints"]["PLAINTEXT"] for node in cluster["nodes"]]
 
     assert ",".join(endpoints) == cluster["bootstrapServers"] == kafka.bootstrap_servers
+    assert cluster["bootstrapControllers"] is None
     assert (cluster["seed"], cluster["profile"], cluster["release"]) == (7, "quick", "4.4")
     settings = client.get("/v1/cluster/client-settings?library=aiokafka")["settings"]
     assert settings["bootstrap_servers"] == kafka.bootstrap_servers

@@ -12,7 +12,8 @@ from kwire.messages.describe_acls import DescribeAclsRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.metadata import MetadataRequest
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
-from mockbroker.state.security.acls import CLUSTER_NAME, AclOperation, PatternType, Permission, ResourceType
+from mockbroker.state.security.acls import PatternType, Permission
+from mockbroker.state.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from tests.support.brokers.broker import Broker
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.security.acls import (
-    CLUSTER_NAME,
-    Acl,
-    AclFilter,
-    AclOperation,
-    PatternType,
-    Permission,
-    ResourceType,
-    check_acl,
-)
+from mockbroker.state.security.acls import Acl, AclFilter, PatternType, Permission, check_acl
 from mockbroker.state.security.authorizer import Authorizer
+from mockbroker.state.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 
 TOPIC, LITERAL, PREFIXED = ResourceType.TOPIC, PatternType.LITERAL, PatternType.PREFIXED
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE

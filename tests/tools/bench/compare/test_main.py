@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.bench.compare import __main__ as compare
+from tools.bench.compare import checkouts
 from tools.bench.compare.decision import Line
 
 SAME = Line("a", [1.0, 1.1, 1.2], [1.0, 1.1, 1.3])
@@ -44,5 +45,5 @@ def test_a_measure_that_fails_in_a_checkout_is_an_error_with_its_last_line(
 ) -> None:
     empty = tmp_path_factory.mktemp("empty")
 
-    with pytest.raises(compare.MeasureError, match=r"codec: exit code 1: .*tools"):
-        compare._run_round("codec", empty)
+    with pytest.raises(checkouts.MeasureError, match=r"codec: exit code 1: .*tools"):
+        checkouts._run_round("codec", empty)

@@ -12,6 +12,7 @@ import pytest
 from kwire.records import Record, parse_header, write_batch
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.state.metadata.configs import Configs
+from mockbroker.state.storage.batches import log_buffer
 from mockbroker.state.storage.batches.log_buffer import LogBuffer
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.partition_log import PartitionLog
@@ -64,6 +65,15 @@ def test_chunks_grow_and_a_batch_of_any_size_fits() -> None:
     chunks = [len(batch.chunk) for batch in batches if isinstance(batch.chunk, memoryview)]
     assert chunks == [512, 2_048, 8_192, 8_192, 40 << 20, 16 << 20]
     assert all(second.at == first.at + first.size for first, second in pairwise(batches) if second.chunk is first.chunk)
+
+
+def test_a_system_that_provides_no_pages_in_advance_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_buffer, "_POPULATE", 9_999)
+    buffer = LogBuffer()
+
+    batches = [stored(buffer, bytes([number]) * (3 << 20)) for number in (1, 2)]
+
+    assert [bytes(batch.raw[:1]) + bytes(batch.raw[-1:]) for batch in batches] == [b"\1\1", b"\2\2"]
 
 
 def test_a_batch_is_copied_once_and_gets_its_offset_and_epoch() -> None:
