@@ -111,11 +111,11 @@ def progressive_events(
     if form is None:
         reader = FilteredReader(index, index_options, conditions(), columns, after=after)
     elif form.json_columns is None:
-        from kwire.capture.columnar.table_reader import TableReader
+        from kwire.capture.columnar.lines.table_reader import TableReader
 
         reader = TableReader(index, index_options, conditions(), after=after)
     else:
-        from kwire.capture.columnar.line_reader import LineReader
+        from kwire.capture.columnar.lines.line_reader import LineReader
 
         json_columns = {*form.json_columns, *(columns or ())}
         reader = LineReader(index, index_options, conditions(), json_columns, form.json_columns, after=after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -63,6 +64,11 @@ class LearnedTopics:
     def topic_by_id(self, topic_id: bytes) -> LearnedTopic | None:
         """A topic by its id."""
         return self._by_id.get(topic_id)
+
+    @property
+    def topics_by_id(self) -> Mapping[bytes, LearnedTopic]:
+        """The topics whose ids are known."""
+        return self._by_id
 
     def topics(self) -> list[LearnedTopic]:
         """All topics."""

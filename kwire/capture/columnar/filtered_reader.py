@@ -16,9 +16,9 @@ from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.body_columns import BodyColumns
 from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
+from kwire.capture.columnar.lines.streamed_lines import follow_deferred
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
 from kwire.capture.columnar.span_data import NO_DATA
-from kwire.capture.columnar.streamed_lines import follow_deferred
 from kwire.capture.columnar.streamed_sessions import PartSessions, StreamedSessions
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession

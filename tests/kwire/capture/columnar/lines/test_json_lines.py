@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kwire.capture.columnar.header_columns import NO_TIME
-from kwire.capture.columnar.json_lines import LineSource, format_lines
+from kwire.capture.columnar.lines.json_lines import LineSource, format_lines
 from kwire.capture.model import Row
 from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
 from kwire.capture.rows.json_lines import format_json_line

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from kwire.capture.columnar import json_columns, session_columns
 from kwire.capture.columnar.filtered_reader import FilteredReader, frame_times, session_value
-from kwire.capture.columnar.json_lines import LineSource, format_lines
-from kwire.capture.columnar.streamed_lines import LineRows, is_line, select_lines
+from kwire.capture.columnar.lines.json_lines import LineSource, format_lines
+from kwire.capture.columnar.lines.streamed_lines import LineRows, is_line, select_lines
 from kwire.capture.columnar.streamed_sessions import StreamedSessions
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS

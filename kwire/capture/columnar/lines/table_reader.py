@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kwire.capture.columnar.body_columns import exchanges_by_version, has_tags, message_name
-from kwire.capture.columnar.json_lines import time_texts
-from kwire.capture.columnar.line_reader import LineReader
+from kwire.capture.columnar.lines.json_lines import time_texts
+from kwire.capture.columnar.lines.line_reader import LineReader
 from kwire.capture.columnar.summary_reader import SummaryReader
 from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_bodies, summarize_session_partitions
 from kwire.capture.rows.message_rows import OK
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.columnar.lines.streamed_lines import LineRows
     from kwire.capture.columnar.span_data import SpanData
-    from kwire.capture.columnar.streamed_lines import LineRows
     from kwire.capture.index import Index
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.kafka.fetch_sessions import FetchSession, SessionPartitions

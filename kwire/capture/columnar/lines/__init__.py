@@ -1,0 +1,1 @@
+"""Output lines of captures: tables and JSON, of files and of streams."""
