@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import progressive_reader
-from kwire.capture.columnar import line_reader
+from kwire.capture.columnar.lines import line_reader
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import IndexingStarted, Replayed, Restarted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import progressive_reader
-from kwire.capture.columnar import line_reader
+from kwire.capture.columnar.lines import line_reader
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import Row, StreamGap
