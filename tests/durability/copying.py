@@ -33,18 +33,22 @@ class TransactionalCopier(Worker):
         self._partition_count = partition_count
         self._random = random.Random(seed)
         self._attempt = 0
+        self._doing = "nothing"
 
     def run(self) -> None:
         """Copy until stopped; new clients replace those that a fatal error has ended."""
         while not self.is_stopping:
             consumer, producer = self._create_clients()
             try:
+                self._doing = "init"
                 producer.init_transactions(_TIMEOUT_S)
+                self._doing = "nothing"
                 self._seek_to_committed(consumer)
                 while not self.is_stopping:
                     self._copy_batch(consumer, producer)
             except KafkaException as error:
-                if not _is_of_broken_client(error):
+                self._doing = f"{self._doing}, ended by {error}"
+                if not error.args[0].fatal():
                     self.pause(0.05)
             finally:
                 consumer.close()
@@ -89,10 +93,9 @@ class TransactionalCopier(Worker):
                 self._seek_to_committed(consumer)
                 return
             offsets = _offsets_after(messages)
-            _retry(
-                lambda: producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), _TIMEOUT_S)
-            )
-            _retry(lambda: producer.commit_transaction(_TIMEOUT_S))
+            group = consumer.consumer_group_metadata()
+            self._retry("send offsets", lambda: producer.send_offsets_to_transaction(offsets, group, _TIMEOUT_S))
+            self._retry("commit", lambda: producer.commit_transaction(_TIMEOUT_S))
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
@@ -108,26 +111,31 @@ class TransactionalCopier(Worker):
         producer.poll(0)
 
     def _abort(self, producer: Producer, attempt: int) -> None:
-        _retry(lambda: producer.abort_transaction(_TIMEOUT_S))
+        self._retry("abort", lambda: producer.abort_transaction(_TIMEOUT_S))
         self.unknown.discard(attempt)
         self.aborted.add(attempt)
 
+    def _retry(self, name: str, call: Callable[[], object]) -> None:
+        """Repeat a call whose error says that this is safe, for a limited time."""
+        end_s = time.monotonic() + _RETRIES_S
+        self._doing = name
+        while True:
+            try:
+                call()
+            except KafkaException as error:
+                self._doing = f"{name}, after {error}"
+                if not error.args[0].retriable() or time.monotonic() > end_s:
+                    raise
+            else:
+                self._doing = "nothing"
+                return
+
     def progress(self) -> str:
-        """The transactions by their end."""
-        return f"{len(self.committed)} transactions committed, {len(self.aborted)} aborted, {len(self.unknown)} unknown"
-
-
-def _retry(call: Callable[[], object]) -> None:
-    """Repeat a call whose error says that this is safe, for a limited time."""
-    end_s = time.monotonic() + _RETRIES_S
-    while True:
-        try:
-            call()
-        except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > end_s:
-                raise
-        else:
-            return
+        """The transactions by their end, and the call that is repeated."""
+        counts = (
+            f"{len(self.committed)} transactions committed, {len(self.aborted)} aborted, {len(self.unknown)} unknown"
+        )
+        return counts if self._doing == "nothing" else f"{counts}, last call: {self._doing}"
 
 
 def _offsets_after(messages: list[Message]) -> list[TopicPartition]:
@@ -139,7 +147,3 @@ def _offsets_after(messages: list[Message]) -> list[TopicPartition]:
         assert offset is not None
         after[topic, partition] = offset + 1
     return [TopicPartition(topic, partition, offset) for (topic, partition), offset in after.items()]
-
-
-def _is_of_broken_client(error: KafkaException) -> bool:
-    return bool(error.args[0].fatal())
