@@ -4,7 +4,7 @@
 
 Each mutation is decoded by both; where both accept it, the messages are compared, and what both write. One in eight
 messages gets a wrong value, and is written by both. One in ten mutations is of the records of a random batch, three in
-ten are of an exchange, whose summary and JSON texts are compared. Prints each difference with the input that repeats it.
+ten of an exchange, whose summary and JSON texts are compared. Prints each difference with the input that repeats it.
 
 Exit codes: 0 no difference, 1 a difference, 2 wrong usage, or no extension.
 """

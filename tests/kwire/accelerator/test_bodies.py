@@ -127,7 +127,7 @@ def test_summaries_and_texts_leave_no_references_behind() -> None:
                     reader.read(data, [0], [at])
                     reader.read(data, [0], [-1])
                     write_each(data, (at, 1 << 70))
-                except FAILURES + (OverflowError,):
+                except (*FAILURES, OverflowError):
                     continue
 
     assert growth(work) < CALLS
@@ -143,7 +143,7 @@ def test_refused_descriptions_leave_no_references_behind() -> None:
     def work() -> None:
         native.SummaryReader(inner, CODECS, ())
         for description, codecs in ((wrong, CODECS), (nested, CODECS), (inner, (b"",)), (inner, (b"\xff",) * 8)):
-            with pytest.raises(ValueError, match="kind|numbers|ASCII"):
+            with pytest.raises(ValueError, match=r"kind|numbers|ASCII"):
                 native.SummaryReader(description, codecs, ())
 
     assert growth(work) < CALLS
