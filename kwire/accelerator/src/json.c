@@ -359,8 +359,15 @@ static JsonStruct *make_json_struct(PyObject *description) {
         }
         *field = (JsonField){(uint8_t)kind,  (uint8_t)is_array,     (uint8_t)nullable,     (uint8_t)is_flexible,
                              PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), NULL};
-        if (kind == KIND_STRUCT && (field->inner = make_json_struct(inner)) == NULL) {
-            break;
+        if (kind == KIND_STRUCT) {
+            if (Py_EnterRecursiveCall(" in the description of a message")) {
+                break;
+            }
+            field->inner = make_json_struct(inner);
+            Py_LeaveRecursiveCall();
+            if (field->inner == NULL) {
+                break;
+            }
         }
     }
     if (PyErr_Occurred()) {
@@ -477,7 +484,8 @@ static PyObject *writer_write_each(JsonWriter *self, PyObject *const *args, Py_s
         PyErr_SetString(PyExc_TypeError, "write_each takes bytes and a tuple of offsets");
         return NULL;
     }
-    PyObject *list = PyList_New(PyTuple_GET_SIZE(args[1]));
+    /* It grows: the functions that are called can see the list, which must not have empty places then. */
+    PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list != NULL && i < PyTuple_GET_SIZE(args[1]); i++) {
         Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[1], i));
         if (at == -1 && PyErr_Occurred()) {
@@ -493,7 +501,10 @@ static PyObject *writer_write_each(JsonWriter *self, PyObject *const *args, Py_s
             /* The caller's Python code finds it again. */
             PyErr_Clear();
         }
-        PyList_SET_ITEM(list, i, text == NULL ? Py_NewRef(Py_None) : text);
+        if (PyList_Append(list, text == NULL ? Py_None : text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
     }
     return list;
 }

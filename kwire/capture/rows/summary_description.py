@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: As `src/summary.c` reads it: whether a struct ends with tagged fields, and a row for each of its fields.
 Description = tuple[bool, tuple[tuple[Any, ...], ...]]
 
-# What a field is for; `src/summary.c` has the same numbers.
+# What a field is for; `src/summary.h` has the same numbers.
 _NONE, _KEY, _RECORDS, _RANGE_FIRST, _RANGE_LAST, _RANGE_COUNT, _ACK_FIRST, _ACK_LAST, _ACK_TYPES = range(9)
 _EPOCH, _WAIT = 9, 10
 # Where the role is in the row of a field.

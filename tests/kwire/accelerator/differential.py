@@ -3,8 +3,8 @@
     python -m tests.kwire.accelerator.differential [--messages N] [--seconds S] [--seed N]
 
 Each mutation is decoded by both; where both accept it, the messages are compared, and what both write. One in eight
-messages gets a wrong value, and is written by both. One in ten mutations is of the records of a random batch. Prints
-each difference with the input that repeats it.
+messages gets a wrong value, and is written by both. One in ten mutations is of the records of a random batch, three in
+ten of an exchange, whose summary and JSON texts are compared. Prints each difference with the input that repeats it.
 
 Exit codes: 0 no difference, 1 a difference, 2 wrong usage, or no extension.
 """
@@ -20,6 +20,7 @@ from kwire.accelerator import is_accelerated
 from kwire.primitives import FAILURES
 from kwire.registry import codec_of_name
 from kwire.schema import load_schema, own_message_names
+from tests.kwire.accelerator.body_mutations import body_difference
 from tests.kwire.accelerator.comparison import read_difference, write_difference
 from tests.kwire.accelerator.mutations import mutate_message, mutated_bytes
 from tests.kwire.accelerator.record_mutations import record_difference
@@ -59,6 +60,14 @@ def compare_mutation(vector: Vector, chance: random.Random) -> str | None:
     return None
 
 
+def compare_any(vectors: list[Vector], chance: random.Random) -> str | None:
+    """One mutation of records, of an exchange or of a message: None, or the difference with the input."""
+    kind = chance.randrange(10)
+    if kind == 0:
+        return record_difference(chance)
+    return body_difference(chance) if kind <= 3 else compare_mutation(chance.choice(vectors), chance)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run until the number of messages, or the time, is reached."""
     parser = argparse.ArgumentParser(prog="python -m tests.kwire.accelerator.differential", description=__doc__)
@@ -75,11 +84,10 @@ def main(arguments: list[str] | None = None) -> int:
     differences = done = 0
     while done < options.messages and time.monotonic() < deadline and differences < _DIFFERENCES_SHOWN:
         done += 1
-        is_batch = not chance.randrange(10)
-        if difference := record_difference(chance) if is_batch else compare_mutation(chance.choice(vectors), chance):
+        if difference := compare_any(vectors, chance):
             differences += 1
             print(difference, flush=True)
-    corpus_text = f"{len(vectors):,} messages and of record batches"
+    corpus_text = f"{len(vectors):,} messages, of record batches and of exchanges"
     print(f"{done:,} mutations of {corpus_text}, seed {options.seed}: {differences} differences")
     return 1 if differences else 0
 

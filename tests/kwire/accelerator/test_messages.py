@@ -6,7 +6,6 @@ import contextlib
 import gc
 import random
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -22,6 +21,7 @@ from kwire.registry import EDITIONS, codec_of_name
 from kwire.schema import load_schema, own_message_names
 from tests.kwire.accelerator.comparison import read_difference, write_difference
 from tests.kwire.accelerator.differential import compare_mutation, corpus
+from tests.kwire.accelerator.growth import CALLS, growth
 from tests.kwire.accelerator.mutations import mutate_message
 from tests.kwire.accelerator.record_mutations import record_difference
 
@@ -138,21 +138,6 @@ def test_the_arguments_of_a_reader_are_checked() -> None:
             read(b"\0", at)
 
 
-_CALLS = 300
-
-
-def _growth(work: Callable[[], object]) -> int:
-    """The allocated blocks that the calls leave behind: a leak is one for each call, Python's own are fewer."""
-    for _ in range(20):
-        work()
-    gc.collect()
-    blocks = sys.getallocatedblocks()
-    for _ in range(_CALLS):
-        work()
-    gc.collect()
-    return sys.getallocatedblocks() - blocks
-
-
 def test_reading_and_writing_leave_no_references_behind() -> None:
     chance = random.Random(3)
     vectors = chance.sample([vector for vector in corpus() if len(vector.raw) > 60], 60)
@@ -166,7 +151,7 @@ def test_reading_and_writing_leave_no_references_behind() -> None:
             with contextlib.suppress(*FAILURES):
                 codec.readers[vector.version](vector.raw[: len(vector.raw) * 2 // 3], 0)
 
-    assert _growth(work) < _CALLS
+    assert growth(work) < CALLS
 
 
 def test_refused_messages_leave_no_references_behind() -> None:
@@ -184,7 +169,7 @@ def test_refused_messages_leave_no_references_behind() -> None:
             with contextlib.suppress(*FAILURES):
                 codec.encoders[17](message)
 
-    assert _growth(work) < _CALLS
+    assert growth(work) < CALLS
 
 
 def test_large_record_batches_are_views_when_read_and_parts_when_written() -> None:
