@@ -395,7 +395,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         try:
             import uvloop
         except ImportError:
-            pass
-        else:
-            return uvloop.new_event_loop()
+            return asyncio.new_event_loop()
+        return uvloop.new_event_loop()
     return asyncio.new_event_loop()

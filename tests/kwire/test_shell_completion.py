@@ -37,7 +37,7 @@ def completions(line: str) -> list[str]:
     [
         ("kwire de", ["decode", "describe"]),
         ("kwire decode --format js", ["jsonl"]),
-        ("mockbroker --cont", ["--control", "--control-token"]),
+        ("mockbroker --cont", ["--control", "--control-token", "--controller-port"]),
         ("mockbroker pro", ["proxy"]),
         ("mockbroker proxy --upstream-", ["--upstream-tls-ca"]),
     ],
