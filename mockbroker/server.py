@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -392,9 +393,8 @@ def _open_capture(capture: Path | None) -> CaptureTap | None:
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """An event loop of uvloop if it is installed, else of asyncio."""
     if sys.platform != "win32":
-        try:
+        with suppress(ImportError):
             import uvloop
-        except ImportError:
-            return asyncio.new_event_loop()
-        return uvloop.new_event_loop()
+
+            return uvloop.new_event_loop()
     return asyncio.new_event_loop()
