@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from tests.durability.worker import Worker
 
 _TIMEOUT_S = 30.0
+#: Longer than a transaction may take while its broker is killed again and again: Kafka fences one that times out.
+_TRANSACTION_TIMEOUT_MS = 120_000
 _RETRIES_S = 60.0
 _BATCH_SIZE = 50
 _ABORTED_SHARE = 0.2
@@ -63,8 +65,7 @@ class TransactionalCopier(Worker):
                 "auto.offset.reset": "earliest",
             }
         )
-        timeout_ms = int(_TIMEOUT_S * 1_000)
-        settings = {"transactional.id": self.group, "transaction.timeout.ms": timeout_ms, "linger.ms": 1}
+        settings = {"transactional.id": self.group, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS, "linger.ms": 1}
         return consumer, Producer({**self._settings, **settings})
 
     def _seek_to_committed(self, consumer: Consumer) -> None:

@@ -13,7 +13,8 @@ from tests.durability.producing import IdempotentProducer
 
 K = TypeVar("K")
 V = TypeVar("V")
-_QUIET_S = 60.0
+#: Longer than the timeout of a transaction that was left open, behind which nothing is read.
+_QUIET_S = 180.0
 _NAMED_MAX = 5
 
 
