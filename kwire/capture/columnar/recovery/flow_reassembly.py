@@ -127,7 +127,7 @@ class _Stream:
 class FlowReassembly:
     """Both directions of one connection whose beginning was captured.
 
-    opener: the side that opened the connection. end_number: the packet that ended it.
+    opener: the side that opened the connection. end_number, end_ts: the packet that ended it, and its time.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class FlowReassembly:
         self._plain_syns: set[int] = set()
         self._order = 0
         self._arrival = 0
-        self._end_ts = 0
+        self.end_ts = 0
         self._is_closed = False
         self._is_established = False
 
@@ -188,21 +188,24 @@ class FlowReassembly:
         pieces, stream.pieces = stream.pieces, []
         return pieces
 
-    def close(self) -> None:
-        """The connection ends: what is still buffered follows, and what only acknowledgements or a FIN show."""
+    def close(self, number: int) -> None:
+        """The connection is closed: what is still buffered follows, and what only acknowledgements or a FIN show.
+
+        Args: number: of the packet at which it is closed.
+        """
         for stream in self._streams:
             while stream.buffered:
-                self._skip_gap(stream, self.end_number)
+                self._skip_gap(stream, number)
             if stream.start is not None:
                 end = stream.fin if stream.fin is not None else stream.acked - 1
                 if end > stream.next:
-                    self._add_missing(stream, stream.last_ts, end - stream.next, LOST, self.end_number)
+                    self._add_missing(stream, stream.last_ts, end - stream.next, LOST, number)
 
     def _add_unusual(self, row: PacketRow) -> None:
         """Add a packet that opens or ends the connection, or belongs to its handshake, or comes after its end."""
         stream, other = self._streams[row.side], self._streams[1 - row.side]
         has_data, seq, flags = bool(row.captured or row.missing), row.seq, row.flags
-        if self.end_reason and row.ts - self._end_ts > LINGER_NS:
+        if self.end_reason and row.ts - self.end_ts > LINGER_NS:
             # The connection was closed; only another one could have more data.
             self._is_closed, self.has_failed = True, has_data or bool(flags & SYN)
             return
@@ -236,7 +239,7 @@ class FlowReassembly:
         is_over = row.flags & RST or all(each.fin is not None for each in self._streams)
         if is_over and not self.end_reason:
             self.end_reason = RST_END if row.flags & RST else FIN_END
-            self.end_number, self._end_ts = row.number, row.ts
+            self.end_number, self.end_ts = row.number, row.ts
         self._is_established = not self.end_reason and all(each.start is not None for each in self._streams)
 
     def _add_syn(self, stream: _Stream, row: PacketRow, first: int, *, has_data: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing
-from kwire.capture.columnar.recovery.flow_reassembly import FlowReassembly, PieceRow
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowReassembly, PieceRow
 from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
@@ -32,6 +32,7 @@ class FlowRecovery:
         self.number = number
         self.has_failed = False
         self.is_ending = self.is_closed = False
+        self.closed_by = AFTER_CAPTURE
         self.reassembly = FlowReassembly()
         self.flow = Flow(((b"\x00", 0), (b"\x00", 1)), 0, "")
         self.pairing = FlowPairing(number, self.flow.pending_requests)
@@ -53,6 +54,11 @@ class FlowRecovery:
         """The side that opened the connection, and sends the requests."""
         assert self.reassembly.opener is not None
         return self.reassembly.opener
+
+    def end(self, number: int) -> None:
+        """No packets follow. Args: number: of the packet at which the streaming pipeline closes the connection."""
+        self.is_ending, self.closed_by = True, number
+        self.reassembly.close(number)
 
     def read_pieces(self) -> None:
         """Find the frames of the requests in the latest pieces, and keep the pieces of the other side."""
@@ -154,6 +160,6 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
         if flow.is_ending:
             order = LAST_ORDER + 1 - flow.client
             add_requests(order)
-            add_frames(frames.close(order, flow.reassembly.end_number))
+            add_frames(frames.close(order, flow.closed_by))
     add_requests(_END[0])
     return PairedFrames(rows, counts, in_flight, answers)

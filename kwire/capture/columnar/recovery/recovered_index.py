@@ -78,7 +78,11 @@ class RecoveredIndex(Index):
         exchanges, recovered = super().read_exchanges(part), read_exchanges(self._recovered, part)
         exchanges = exchanges.select(np.nonzero(~self._is_recovered[exchanges.flow])[0])
         recovered = recovered.select(np.nonzero(self._is_recovered[recovered.flow])[0])
-        merged = concatenate_exchanges([exchanges, recovered])
+        # Connections that a packet shows to be over are closed before the packet is read.
+        merged = concatenate_exchanges([recovered, exchanges])
+        if part == UNANSWERED_PART:
+            # At the end of the capture, connections are closed in the order in which they began.
+            return merged.select(np.lexsort((merged.flow, merged.completed_by)))
         return merged.select(np.argsort(merged.completed_by, kind="stable"))
 
     def body_fragments(self) -> tuple[IndexedNumbers, IndexedNumbers]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID
-from kwire.capture.columnar.recovery.flow_reassembly import NO_HEAD
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, NO_HEAD
 from kwire.capture.columnar.recovery.flow_recovery import LAST_ORDER, FlowRecovery, pair_frames
 from kwire.capture.index.arrays import NO_NUMBERS, concatenate_rows, find_groups
 from kwire.capture.index.flows import pairing
@@ -21,6 +22,7 @@ from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, R
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from kwire.capture.tcp.flags import RST, SYN
+from kwire.capture.tcp.reassembly import LINGER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +60,8 @@ class RecoveryBuilder:
         self._base, self._data = 0, b""
         budget = PartialFrameBudget()
         self._flows = {number: FlowRecovery(number, self._read, budget) for number in numbers.tolist()}
+        # The flows with a FIN of both sides, or an RST, that are not closed yet.
+        self._lingering: dict[int, FlowRecovery] = {}
         self._table = FlowTable()
         self._table.grow_to(len(openers))
         self._table.opener[: len(openers)] = openers
@@ -81,12 +85,28 @@ class RecoveryBuilder:
     def add_span(self, packets: PacketColumns, base: int, data: bytes) -> RecoveredPart:
         """Add the packets of one span. Args: base, data: the part of the file that has their payload."""
         self._base, self._data = base, data
+        touched = self._add_packets(packets)
+        closing = self._end_flows(packets)
+        flows = sorted({*touched, *(flow.number for flow in closing)})
+        return self._read_flows([self._flows[number] for number in flows], closing)
+
+    def finish(self) -> RecoveredPart:
+        """The capture ends: what is left of connections that are open, in the order in which they began."""
+        self._base, self._data = 0, b""
+        flows = [flow for flow in self._flows.values() if not flow.has_failed and not flow.is_closed]
+        for flow in flows:
+            flow.end(AFTER_CAPTURE)
+        return self._read_flows(flows, flows)
+
+    def _add_packets(self, packets: PacketColumns) -> list[int]:
+        """Add the packets of a span to the flows; return the numbers of those that may have new data."""
         is_chosen = np.zeros(len(self._table), dtype=np.bool_)
         is_chosen[[flow.number for flow in self._flows.values() if not flow.has_failed]] = True
         chosen = np.nonzero(is_chosen[packets.flow])[0]
         chosen = chosen[np.argsort(packets.flow[chosen], kind="stable")]
+        touched: list[int] = []
         if not len(chosen):
-            return self._part([])
+            return touched
         flow_numbers = packets.flow[chosen].astype(np.int64)
         columns = [
             getattr(packets, name)[chosen].tolist()
@@ -94,7 +114,6 @@ class RecoveryBuilder:
         ]
         columns += self._first_words(packets, chosen)
         firsts = find_groups(flow_numbers)
-        touched = []
         for begin, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(chosen)], strict=True):
             rows = zip(*(column[begin:end] for column in columns), strict=True)
             flow = self._flows[int(flow_numbers[begin])]
@@ -105,19 +124,39 @@ class RecoveryBuilder:
                 continue
             flow.reassembly.add_packets(rows)
             if flow.reassembly.end_reason:
-                flow.reassembly.close()
-            flow.read_pieces()
-            touched.append(flow)
-        return self._build_part([flow for flow in touched if flow.is_readable])
+                self._lingering.setdefault(flow.number, flow)
+            touched.append(flow.number)
+        return touched
 
-    def finish(self) -> RecoveredPart:
-        """The capture ends: what is left of connections that are open."""
-        self._base, self._data = 0, b""
-        flows = [flow for flow in self._flows.values() if not flow.has_failed and not flow.is_closed]
+    def _end_flows(self, packets: PacketColumns) -> list[FlowRecovery]:
+        """The flows that a packet of any flow shows to be over, in the order in which the pipeline closes them.
+
+        A connection may receive late packets for some time after its FIN or RST.
+        """
+        if not self._lingering or not len(packets.number):
+            return []
+        numbers, ts = packets.number.astype(np.int64), packets.ts.astype(np.int64)
+        reached, closing = np.maximum.accumulate(ts), []
+        for flow in self._lingering.values():
+            end = flow.reassembly
+            at = int(np.searchsorted(reached, end.end_ts + LINGER_NS, "right"))
+            if at < len(numbers) and numbers[at] <= end.end_number:
+                # A packet before the end has a later time.
+                is_later = (ts > end.end_ts + LINGER_NS) & (numbers > end.end_number)
+                at = int(np.argmax(is_later)) if is_later.any() else len(numbers)
+            if at < len(numbers):
+                closing.append((int(numbers[at]), end.end_number, flow))
+        closing.sort(key=itemgetter(0, 1))
+        for number, _, flow in closing:
+            del self._lingering[flow.number]
+            flow.end(number)
+        return [flow for _, _, flow in closing]
+
+    def _read_flows(self, flows: list[FlowRecovery], closing: list[FlowRecovery]) -> RecoveredPart:
         for flow in flows:
-            flow.reassembly.close()
             flow.read_pieces()
-        return self._build_part([flow for flow in flows if flow.is_readable], is_last=True)
+        readable = [flow for flow in flows if flow.is_readable]
+        return self._build_part(readable, [flow for flow in closing if flow.is_readable])
 
     def recovered_flows(self) -> Iterator[tuple[int, int, int]]:
         """The number of each flow that was read to its end, and its end reason and opener as in a `FlowTable`.
@@ -151,12 +190,11 @@ class RecoveryBuilder:
             return self._data[begin : begin + size]
         return self._read_file(at, size)
 
-    def _build_part(self, flows: list[FlowRecovery], *, is_last: bool = False) -> RecoveredPart:
-        closing = [flow for flow in flows if is_last or flow.reassembly.end_reason]
+    def _build_part(self, flows: list[FlowRecovery], closing: list[FlowRecovery]) -> RecoveredPart:
+        """What the latest pieces complete. Args: closing: those of the flows that end, in this order."""
         for flow in closing:
-            flow.is_ending = True
             if flow.requests is not None:
-                for row, unusual in flow.requests.close(LAST_ORDER + flow.client, flow.reassembly.end_number):
+                for row, unusual in flow.requests.close(LAST_ORDER + flow.client, flow.closed_by):
                     flow.asked.add(row, unusual)
         requests = self._read_requests(flows)
         ids = np.where(requests.expects_response > 0, requests.correlation_id, NO_ID).tolist()
@@ -174,13 +212,13 @@ class RecoveryBuilder:
             responses.append((2 * flow.number + 1 - flow.client, paired.responses))
             answer_count += len(paired.responses.rows)
         for flow in closing:
-            rows += flow.pairing.close(flow.reassembly.end_number)
+            rows += flow.pairing.close(flow.closed_by)
             flow.is_closed = True
             # A stream that ends inside a length field is reported with the time of the end, which is not known here.
             flow.has_failed |= any(gap.kind == "cut_length" for gap in flow.gaps)
         requests = requests._replace(number=np.array(counts, dtype=np.int64), in_flight=np.array(in_flight, np.int64))
         self._add_rows(requests, self._response_columns(responses))
-        return self._part(rows)
+        return self._part(rows, closing)
 
     def _read_requests(self, flows: list[FlowRecovery]) -> RequestColumns:
         """The requests of these flows with their headers; those that are damaged have no body."""
@@ -251,7 +289,7 @@ class RecoveryBuilder:
         self._response_numbers = np.concatenate([self._response_numbers, new_responses])
         self._request_count, self._response_count = self._request_count + counts[0], self._response_count + counts[1]
 
-    def _part(self, rows: list[int]) -> RecoveredPart:
+    def _part(self, rows: list[int], closing: list[FlowRecovery]) -> RecoveredPart:
         """The exchanges of these rows; requests and responses that no later row can use are dropped."""
         flow, asked, answered, order_ok, completed_by = np.array(rows, dtype=np.int64).reshape(-1, 5).T
         missing = pairing.missing_requests(np.zeros(1, dtype=np.int64))
@@ -263,7 +301,10 @@ class RecoveryBuilder:
         body = np.where(responses.order_ok == _DAMAGED, _mark_damaged(requests.body), requests.body)
         requests = requests._replace(frame=requests.frame._replace(side=side), body=body)
         exchanges = ExchangeColumns(requests, responses._replace(order_ok=order_ok), completed_by)
-        exchanges = exchanges.select(np.argsort(completed_by, kind="stable"))
+        # A connection that a packet shows to be over is closed before the packet is read.
+        rank = np.full(len(self._table), len(closing))
+        rank[[flow.number for flow in closing]] = np.arange(len(closing))
+        exchanges = exchanges.select(np.lexsort((rank[flow], completed_by)))
         self._drop_rows()
         return RecoveredPart(exchanges, self._fragments.drain_fragments())
 

@@ -71,7 +71,7 @@ def test_rows_of_generated_damage_are_those_of_the_pipeline(name: str, seed: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["partitions", "records", "share_acquired", "share_acks", "pairs"])
+@pytest.mark.parametrize("level", ["partitions", "records", "share_acquired", "share_acks"])
 @pytest.mark.parametrize("name", ["share", "txn"])
 @pytest.mark.parametrize(("share", "snaplen"), [(0.02, 1 << 18), (0.0, 150)])
 def test_rows_of_other_levels_are_those_of_the_pipeline(name: str, share: float, snaplen: int, level: str) -> None:
