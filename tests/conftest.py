@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Generator
 
 import hypothesis
@@ -27,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def forget_logged_lines() -> None:
+    """Let no test see how many lines earlier tests of the process have logged, which limits those of this one."""
+    module = sys.modules.get("mockbroker.log.repetitions")
+    if module is not None:
+        module.REPETITIONS.flush()
 
 
 @pytest.hookimpl(wrapper=True)
