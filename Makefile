@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick test-changed test-python coverage check format generate docs sim oracle oracle-early foreign \
-	fuzz-oracle sanitize bench bench-compare clean
+	fuzz-oracle sanitize kill-test bench bench-compare clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ fuzz-oracle: $(READY)  ## Compare random requests with a real Apache Kafka: make
 sanitize: $(READY)  ## Fuzz the accelerator, built with AddressSanitizer and UBSan: make sanitize SECONDS=1800.
 	@$(BIN)/python -m tests.kwire.accelerator.sanitize tests.kwire.accelerator.differential \
 		--messages 1000000000 --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$(shell date +%j))
+
+kill-test: $(READY)  ## Kill a broker with a data directory under load: make kill-test KILLS=1000 SEED=7.
+	@$(BIN)/python -m tests.durability.kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
 
 bench: $(READY)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import (
     AcknowledgeType,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -79,12 +80,16 @@ def consume_all(process: StoredProcess, count: int, topic: str = "orders") -> li
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     partitions = [TopicPartition(topic, index, 0) for index in range(count)]
     consumer.assign(partitions)
-    values, ended = [], 0
-    while ended < len(partitions):
+    values: list[str] = []
+    ended: set[int | None] = set()
+    while len(ended) < len(partitions):
         message = consumer.poll(PATIENCE_S)
         assert message is not None
-        if message.error():
-            ended += 1
+        error = message.error()
+        if error is not None:
+            # A partition ends more than once if its last transaction ends in between.
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ended.add(message.partition())
         else:
             values.append((message.value() or b"").decode())
     consumer.close()
