@@ -14,7 +14,7 @@ from tests.durability.producing import IdempotentProducer
 K = TypeVar("K")
 V = TypeVar("V")
 #: Longer than the timeout of a transaction that was left open, behind which nothing is read.
-_QUIET_S = 180.0
+_QUIET_S = 90.0
 _NAMED_MAX = 5
 
 
