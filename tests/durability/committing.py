@@ -70,6 +70,11 @@ class OffsetCommitter(Worker):
                     f"{acknowledged} was acknowledged, {attempted} attempted"
                 )
 
+    @property
+    def has_promises(self) -> bool:
+        """See `Worker`."""
+        return bool(self.acknowledged)
+
     def progress(self) -> str:
         """The committed offsets."""
         return f"offsets {self.acknowledged} committed"

@@ -131,6 +131,11 @@ class TransactionalCopier(Worker):
                 self._doing = "nothing"
                 return
 
+    @property
+    def has_promises(self) -> bool:
+        """See `Worker`."""
+        return bool(self.committed) and bool(self.aborted)
+
     def progress(self) -> str:
         """The transactions by their end, and the call that is repeated."""
         counts = (

@@ -33,6 +33,8 @@ _ROUND_KILLS = 50
 #: Most times between a start and a kill, in seconds; some are long enough for share groups to rebalance.
 _RUN_MAX_S = 0.8
 _CREATION_S = 60.0
+#: How long a client may take to its first promise, after the last kill.
+_FIRST_PROMISES_S = 60.0
 _LONG_RUN_S = 6.0
 _LONG_RUN_SHARE = 0.04
 
@@ -62,13 +64,19 @@ class Round:
             worker.start()
 
     def finish(self) -> list[str]:
-        """End the clients while the broker runs, and return all violations."""
+        """End the clients while the broker runs, each after its first promise, and return all violations."""
+        end_s = time.monotonic() + _FIRST_PROMISES_S
+        while not all(worker.has_promises for worker in self.workers) and time.monotonic() < end_s:
+            wait(0.05)
+        idle = [worker for worker in self.workers if not worker.has_promises]
         for worker in self.workers:
             worker.stop()
         for worker in self.workers:
             worker.join()
         self.committer.check()
-        return [*(problem for worker in self.workers for problem in worker.violations), *self.verify()]
+        found = [f"{type(worker).__name__} was promised nothing: {worker.progress()}" for worker in idle]
+        found += [problem for worker in self.workers for problem in worker.violations]
+        return [*found, *self.verify()]
 
     def verify(self) -> Iterator[str]:
         """Compare the topics with what was promised."""

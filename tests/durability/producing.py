@@ -51,6 +51,11 @@ class IdempotentProducer(Worker):
         assert offset is not None
         self.acknowledged[partition, offset] = value
 
+    @property
+    def has_promises(self) -> bool:
+        """See `Worker`."""
+        return bool(self.acknowledged)
+
     def progress(self) -> str:
         """The acknowledged records."""
         return f"{len(self.acknowledged)} records acknowledged"

@@ -83,6 +83,11 @@ class ShareReader(Worker):
         else:
             consumer.acknowledge(message, AcknowledgeType.RELEASE)
 
+    @property
+    def has_promises(self) -> bool:
+        """See `Worker`."""
+        return bool(self.accepted)
+
     def progress(self) -> str:
         """The records that were accepted."""
         return f"{len(self.accepted)} records accepted of {self.deliveries} deliveries"

@@ -64,6 +64,11 @@ class Worker(ABC):
         """What was promised until now, in a few words."""
 
     @property
+    @abstractmethod
+    def has_promises(self) -> bool:
+        """Whether the broker has promised anything yet: without, nothing is tested."""
+
+    @property
     def is_stopping(self) -> bool:
         """Whether it was asked to end."""
         return self._stopped.is_set()
