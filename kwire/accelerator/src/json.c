@@ -535,11 +535,5 @@ static PyType_Spec writer_spec = {
 };
 
 int add_json(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&writer_spec);
-    if (type == NULL) {
-        return -1;
-    }
-    int status = PyModule_AddType(module, (PyTypeObject *)type);
-    Py_DECREF(type);
-    return status;
+    return add_type(module, &writer_spec);
 }

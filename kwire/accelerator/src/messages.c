@@ -227,11 +227,5 @@ static PyType_Spec codec_spec = {
 };
 
 int add_messages(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&codec_spec);
-    if (type == NULL) {
-        return -1;
-    }
-    int status = PyModule_AddType(module, (PyTypeObject *)type);
-    Py_DECREF(type);
-    return status;
+    return add_type(module, &codec_spec);
 }

@@ -19,6 +19,17 @@
 /* kwire.primitives.FastPathError: input that only the schema-driven codec can explain. */
 extern PyObject *fast_path_error;
 
+/* Make a type and add it to the module; -1 with an exception. */
+static inline int add_type(PyObject *module, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (type == NULL) {
+        return -1;
+    }
+    int status = PyModule_AddType(module, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return status;
+}
+
 /* Big-endian numbers at any address. */
 static inline uint16_t load_u16(const uint8_t *p) {
     return (uint16_t)((uint16_t)p[0] << 8 | p[1]);

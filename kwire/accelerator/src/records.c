@@ -306,11 +306,8 @@ static PyMethodDef functions[] = {
 };
 
 int add_records(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&codec_spec);
-    if (type == NULL) {
+    if (add_type(module, &codec_spec) < 0 || add_batch_reader(module) < 0) {
         return -1;
     }
-    int status = PyModule_AddType(module, (PyTypeObject *)type);
-    Py_DECREF(type);
-    return status < 0 || add_batch_reader(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
+    return PyModule_AddFunctions(module, functions);
 }

@@ -183,11 +183,5 @@ static PyType_Spec reader_spec = {
 };
 
 int add_batch_reader(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&reader_spec);
-    if (type == NULL) {
-        return -1;
-    }
-    int status = PyModule_AddType(module, (PyTypeObject *)type);
-    Py_DECREF(type);
-    return status;
+    return add_type(module, &reader_spec);
 }

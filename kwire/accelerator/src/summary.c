@@ -285,11 +285,5 @@ static PyType_Spec reader_spec = {
 };
 
 int add_summary(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&reader_spec);
-    if (type == NULL) {
-        return -1;
-    }
-    int status = PyModule_AddType(module, (PyTypeObject *)type);
-    Py_DECREF(type);
-    return status;
+    return add_type(module, &reader_spec);
 }
