@@ -134,8 +134,11 @@ class DeliveryModel:
         self.last_start = start_offset
 
     def _is_chosen_by_leader(self, start_offset: int) -> bool:
-        """Whether the reset strategy chose it at a load: it is stored with the first delivered records."""
-        if self.last_start != -1 or self.first_offset is None:
+        """Whether the reset strategy chose it at a load: it is stored with the first delivered records.
+
+        It is not above the offset from which on records are checked: that of an alteration can be.
+        """
+        if self.last_start != -1 or self.first_offset is None or start_offset > self.first_offset:
             return False
         return self.log_contents().present.isdisjoint(range(start_offset, self.first_offset))
 

@@ -41,3 +41,25 @@ def test_what_the_share_partition_of_before_completes_needs_no_delivery_after_it
 def test_a_record_that_nobody_completed_must_be_delivered() -> None:
     with pytest.raises(Violation, match="offset 2 was never delivered"):
         _recreated(completed=2).check_complete(stuck_offset=None)
+
+
+def test_records_below_an_altered_start_need_no_delivery_where_a_leader_has_loaded_a_lower_one() -> None:
+    contents = LogContents(present={0, 1, 2}, end=3)
+    model = DeliveryModel(ShareKey("g", bytes(16), 0), lambda: contents)
+    model.record_load({}, 0)
+    model.altered_starts.add(2)
+    model.record_start(2, is_fresh=True)
+
+    with pytest.raises(Violation, match="offset 2 was never delivered"):
+        model.check_complete(stuck_offset=None)
+
+
+def test_a_start_that_the_reset_strategy_has_chosen_excuses_no_record() -> None:
+    contents = LogContents(present={0, 1, 2}, end=3)
+    model = DeliveryModel(ShareKey("g", bytes(16), 0), lambda: contents)
+    model.record_load({}, 0)
+    model.altered_starts.add(0)
+    model.record_start(0, is_fresh=True)
+
+    with pytest.raises(Violation, match="offset 0 was never delivered"):
+        model.check_complete(stuck_offset=None)
