@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 _EXIT_USAGE = 2
 
 #: The modules of the sub-commands; without one, the command runs a cluster.
-COMMANDS = {"proxy": "mockbroker.proxy.command", "replay": "mockbroker.replay.command"}
+COMMANDS = {
+    "certify": "mockbroker.certify.command",
+    "proxy": "mockbroker.proxy.command",
+    "replay": "mockbroker.replay.command",
+}
 
 
 _DESCRIPTION = """\
@@ -59,6 +63,7 @@ examples:
 
 other commands, each with its own --help:
   mockbroker replay     send a capture to a broker, and compare the responses
+  mockbroker certify    judge Kafka clients by cases
   mockbroker proxy      stand between clients and a Kafka cluster"""
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from kwire.errors import SchemaError
+from mockbroker.certify.driver.methods import driver_schema
 from mockbroker.faults.model import faults_schema
 from tools.generate import error_codes, index
 from tools.generate.model import plan_modules
@@ -27,6 +28,7 @@ def render_all() -> dict[str, str]:
         files[module.path.as_posix()] = render_module(module)
     files[index.PATH] = index.render_index(modules)
     files["mockbroker/faults/faults.schema.json"] = json.dumps(faults_schema(), indent=2) + "\n"
+    files["mockbroker/certify/driver/driver.schema.json"] = json.dumps(driver_schema(), indent=2) + "\n"
     packages = {module.path.parent for module in modules}
     packages |= {package.parent for package in packages if package.parent.name == "drafts"}
     for package in sorted(map(Path.as_posix, packages)):

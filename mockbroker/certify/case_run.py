@@ -1,0 +1,212 @@
+"""`CaseRun`: what a case function works with: the cluster, the clients, and expectations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar, Unpack
+
+from mockbroker.certify.case import Case
+from mockbroker.certify.case_cluster import has_active_partitions
+from mockbroker.certify.driver.clients import DriverClients, RecordedCall
+from mockbroker.certify.driver.failure import ClientError, DriverFailure
+from mockbroker.certify.driver.handles import ShareConsumerHandle
+from mockbroker.certify.driver.messages import HelloResult
+from mockbroker.certify.driver.process import DriverProcess
+from mockbroker.certify.expectations import Exchanges, ExpectationFailed, exchange_numbers
+from mockbroker.cluster import Cluster
+from mockbroker.cluster_methods.methods import SharedMethods
+from mockbroker.cluster_methods.waiting import WaitTimeout
+from mockbroker.journal import Exchange
+from mockbroker.journal.request_filters import RequestFilters
+from mockbroker.journal.request_history import RequestHistory
+
+T = TypeVar("T")
+
+#: The limit of the start of a share group, seconds.
+_START_S = 10.0
+
+
+class Lapse(NamedTuple):
+    """A `should` that is not met."""
+
+    expected: str
+    seen: str
+    numbers: tuple[int, ...]
+
+
+def _is_first_answer(exchange: Exchange[Any, Any]) -> bool:
+    return exchange.response is not None and exchange.response.error_code == 0
+
+
+class CaughtError:
+    """The error that `CaseRun.expect_error` has caught."""
+
+    error: ClientError
+
+
+class CaseRun(DriverClients):
+    """One case with one client. It opens clients as `DriverClients` does, with `client_id` as their names.
+
+    cluster: a `mockbroker.Cluster` with faults, clock and nodes. wire: the questions to the history and the waits for
+    requests (`requests`, `wait_for_request`, `wait_until`, `assert_sent`, ...), which a real Kafka behind the proxy has
+    too: cases with `on_kafka=True` use only these and `produce`.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        cluster: SharedMethods,
+        process: DriverProcess,
+        hello: HelloResult,
+        *,
+        defaults: Mapping[str, Any],
+        produce: Callable[[str, tuple[str | None, ...], int], None],
+        start_driver: Callable[[], tuple[DriverProcess, HelloResult]],
+    ) -> None:
+        self.calls: list[RecordedCall] = []
+        super().__init__(
+            process, hello, {"bootstrap_servers": cluster.bootstrap_servers.split(","), **defaults}, self.calls
+        )
+        self.case = case
+        self.wire = cluster
+        self.notes: list[str] = []
+        self.lapses: list[Lapse] = []
+        self.started_ns = time.time_ns()
+        self.is_timed_out = False
+        self._produce = produce
+        self._start_driver = start_driver
+        self._others: list[DriverClients] = []
+        self._background: list[Thread] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster. Raises: TypeError on a real Kafka, which has no faults and no clock."""
+        if not isinstance(self.wire, Cluster):
+            raise TypeError(f"case {self.case.id} uses run.cluster, and says on_kafka=True")
+        return self.wire
+
+    def produce(self, topic: str, *values: str | None, partition: int = 0) -> None:
+        """Append records to a topic without a client under test."""
+        self._produce(topic, values, partition)
+
+    def start_share_group(self, consumer: ShareConsumerHandle, group_id: str, *topics: str) -> None:
+        """Poll until the member's partitions are active at their leaders: records from now on are delivered to it.
+
+        A share group starts at the end of the log. Raises: ExpectationFailed if that does not come within 10 seconds.
+        """
+        deadline = time.monotonic() + _START_S
+        while not self._is_active(group_id, topics):
+            if time.monotonic() > deadline:
+                raise ExpectationFailed(f"{consumer.name} joins {group_id} and fetches from {', '.join(topics)}", "no")
+            consumer.poll(timeout_ms=100)
+
+    def _is_active(self, group_id: str, topics: Sequence[str]) -> bool:
+        """Whether all partitions of the topics are active; on a real Kafka, whether a fetch of each was answered."""
+        if isinstance(self.wire, Cluster):
+            return has_active_partitions(self.wire, group_id, topics)
+        return all(
+            any(
+                _is_first_answer(exchange) for exchange in self.wire.requests("ShareFetch", group=group_id, topic=topic)
+            )
+            for topic in topics
+        )
+
+    def find_request(
+        self, api: str, *, timeout_s: float = 2.0, **filters: Unpack[RequestFilters]
+    ) -> RequestHistory[Any, Any] | None:
+        """Wait for a request that the client may leave out. Returns: those that match, None if none came in this time.
+
+        For what a client must send, `wire.wait_for_request` fails the case.
+        """
+        try:
+            return self.wire.wait_for_request(api, timeout_s=timeout_s, **filters)
+        except WaitTimeout:
+            return None
+
+    def has(self, capability: str) -> bool:
+        """Whether the driver has a capability that the case can do without."""
+        return capability in self.hello.capabilities
+
+    def second_driver(self) -> DriverClients:
+        """A further process of the driver, for another member or a crash (`kill`); it is ended with the case."""
+        process, hello = self._start_driver()
+        other = DriverClients(process, hello, self._defaults, self.calls, number=len(self._others) + 1)
+        self._others.append(other)
+        return other
+
+    def in_background(self, call: Callable[[], T]) -> Future[T]:
+        """Run a call of a handle in a thread, while the case changes the cluster. Other calls of the driver wait."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+        thread = Thread(target=run, name="certify-call", daemon=True)
+        self._background.append(thread)
+        thread.start()
+        return future
+
+    def expect(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
+        """Assert what the source demands. expected, seen: for the report; exchanges: that decide.
+
+        Raises: ExpectationFailed.
+        """
+        if not condition:
+            raise ExpectationFailed(expected, str(seen), exchange_numbers(exchanges))
+
+    def should(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
+        """Note a recommendation that the client did not follow: the verdict is NON-STRICT, and the case goes on."""
+        if not condition:
+            self.lapses.append(Lapse(expected, str(seen), exchange_numbers(exchanges)))
+
+    @contextmanager
+    def expect_error(self, *names: str) -> Iterator[CaughtError]:
+        """Expect that the client reports one of these errors, any without names, in the block.
+
+        Raises: ExpectationFailed if it reports another one, or none.
+        """
+        caught = CaughtError()
+        expected = f"the client reports {' or '.join(names) or 'an error'}"
+        try:
+            yield caught
+        except ClientError as error:
+            if error.name == "LOCAL_UNSUPPORTED" and error.name not in names:
+                raise
+            if names and error.name not in names:
+                raise ExpectationFailed(expected, str(error)) from error
+            caught.error = error
+        else:
+            raise ExpectationFailed(expected, "no error")
+
+    def note(self, text: str) -> None:
+        """Show a sentence on the page of the result."""
+        self.notes.append(text)
+
+    def stop(self) -> None:
+        """End the case at its time limit: its driver processes are killed, so that calls end."""
+        self.is_timed_out = True
+        for clients in (self, *self._others):
+            clients.process.kill("the driver was ended at the time limit of the case")
+
+    def end(self) -> bool:
+        """Close the clients and end further processes. Returns: whether the driver can be used again."""
+        for other in self._others:
+            try:
+                other.close_clients()
+                problem = other.process.close()
+                if problem is not None:
+                    self.note(f"second driver: {problem}")
+            except DriverFailure:
+                other.process.kill()
+        for thread in self._background:
+            thread.join(0.2)
+        if any(thread.is_alive() for thread in self._background):
+            return False
+        return self.close_clients()

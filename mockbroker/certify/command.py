@@ -1,0 +1,147 @@
+"""The command `mockbroker certify`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from mockbroker.certify.case import Case
+from mockbroker.certify.case_table import NoSuchCase, find_cases, select_cases
+from mockbroker.certify.play import PlayOptions
+from mockbroker.certify.progress import Progress, exit_code, summary_lines
+from mockbroker.certify.report.junit import write_junit
+from mockbroker.certify.results import RunRecord, case_record
+from mockbroker.certify.runner import Runner
+from mockbroker.config.keys import ConfigError
+from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES
+from mockbroker.log.log_output import start_log
+
+_USAGE = 2
+_JOBS_MAX = 64
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command. Exit codes: 0 nothing FAILED, 1 something did, 2 wrong usage, 130 interrupted."""
+    parsed = create_parser().parse_args(arguments)
+    start_log(level="error", log_format="text")
+    try:
+        all_cases = find_cases()
+        if parsed.explain is not None:
+            return _explain(all_cases, parsed.explain)
+        cases = select_cases(all_cases, parsed.cases or ["*"])
+        if parsed.quick:
+            cases = [case for case in cases if case.quick]
+        if parsed.list:
+            return _list(cases)
+        if not cases:
+            raise NoSuchCase("no case is left")
+        if not parsed.driver:
+            raise ConfigError("--driver is missing: the command that starts a driver (docs/certify-drivers.md)")
+        if parsed.check_driver:
+            return _check_drivers(parsed.driver)
+        return _run(parsed, cases)
+    except (NoSuchCase, ConfigError, OSError) as error:
+        print(f"mockbroker certify: {error}", file=sys.stderr)
+        return _USAGE
+    except KeyboardInterrupt:
+        print("mockbroker certify: interrupted; all drivers were ended", file=sys.stderr)
+        return 130
+
+
+def _run(parsed: argparse.Namespace, cases: Sequence[Case]) -> int:
+    folder: Path = parsed.output
+    folder.mkdir(parents=True, exist_ok=True)
+    options = PlayOptions(seed=parsed.seed, release=parsed.release, keep_captures=parsed.keep_captures)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    runner = Runner(parsed.driver, cases, folder=folder, options=options)
+    progress = Progress(sys.stderr, len(cases) * len(parsed.driver), runner.drivers)
+    runner.on_result, runner.on_note = progress.add, progress.note
+    runner.run(parsed.jobs)
+    progress.end()
+    run = RunRecord(
+        seed=parsed.seed,
+        release=parsed.release or DEFAULT_RELEASE,
+        started=started,
+        drivers=runner.drivers,
+        cases=[case_record(case) for case in cases],
+        results=runner.results,
+    )
+    write_reports(run, folder)
+    print(*summary_lines(run), f"{folder / 'results.json'}", sep="\n")
+    return exit_code(run)
+
+
+def write_reports(run: RunRecord, folder: Path) -> None:
+    """Write results.json and junit.xml."""
+    text = msgspec.json.format(msgspec.json.encode(run), indent=2)
+    (folder / "results.json").write_bytes(text + b"\n")
+    write_junit(run, folder / "junit.xml")
+
+
+def _list(cases: Sequence[Case]) -> int:
+    for case in cases:
+        print(f"{case.id:<55} {case.level:<7} {case.title}")
+    return 0
+
+
+def _explain(all_cases: Sequence[Case], pattern: str) -> int:
+    for case in select_cases(all_cases, [pattern]):
+        print(f"{case.id}: {case.title}")
+        print(f"  {case.level}: {case.rule}")
+        print(f"  source: {case.source}")
+        print(f"  needs: {', '.join([*case.needs, *case.settings_needed]) or 'nothing'}")
+        for line in case.broker.splitlines():
+            print(f"  {line}" if line else "")
+    return 0
+
+
+def _check_drivers(commands: Sequence[str]) -> int:
+    from mockbroker.certify.driver.check import check_driver
+
+    problems = 0
+    for command in commands:
+        for line in check_driver(command):
+            print(line.text)
+            problems += line.is_problem
+    return 1 if problems else 0
+
+
+def _parse_jobs(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= _JOBS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of jobs from 1 to {_JOBS_MAX}")
+    return int(text)
+
+
+def create_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    description = (
+        "Play cases against Kafka clients, each behind a driver, and write what they did right and wrong: "
+        "results.json and junit.xml in the output folder."
+    )
+    epilog = (
+        "Exit codes: 0 no verdict is FAILED or TIMEOUT, 1 one is or a driver does not start, 2 wrong usage. "
+        "Drivers: docs/certify-drivers.md."
+    )
+    parser = argparse.ArgumentParser(prog="mockbroker certify", description=description, epilog=epilog)
+    add = parser.add_argument
+    add("--driver", action="append", default=[], metavar="COMMAND", help="the command of a driver; repeatable")
+    patterns = "play these only: share.*, or a family; repeatable (default all)"
+    add("--cases", action="append", metavar="PATTERN", help=patterns)
+    add("--quick", action="store_true", help="play only the subset for each change, without the slow cases")
+    add("--seed", type=int, default=1, metavar="N", help="seed of the clusters (default 1)")
+    jobs = min(os.cpu_count() or 1, 4)
+    add("--jobs", type=_parse_jobs, default=jobs, metavar="N", help=f"cases at the same time (default {jobs})")
+    output = "folder of the results (default certify-out)"
+    add("-o", "--output", type=Path, default=Path("certify-out"), metavar="OUT", help=output)
+    add("--release", choices=RELEASES, metavar="R", help=f"release of Kafka (default {DEFAULT_RELEASE})")
+    add("--keep-captures", action="store_true", help="keep a capture of every case, not only of those that are not OK")
+    add("--list", action="store_true", help="list the cases and end")
+    add("--explain", metavar="CASE", help="show the rule, the source and the course of cases, and end")
+    add("--check-driver", action="store_true", help="try each method of the drivers, say what is wrong, and end")
+    return parser

@@ -1,0 +1,1 @@
+"""The driver of a client: the protocol, its process, and typed handles of the clients that it opens."""

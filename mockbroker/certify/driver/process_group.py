@@ -1,0 +1,46 @@
+"""The processes of a driver: its process group, and those that have left it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+#: A variable in the environment of a driver and of all that it starts; its value identifies the driver.
+MARK = "MOCKBROKER_CERTIFY_DRIVER"
+
+
+def create_mark() -> str:
+    """A value of the variable that no other process has."""
+    return secrets.token_hex(16)
+
+
+def kill_group(group: int) -> bool:
+    """Kill all processes of a group. Returns: whether there was one."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # macOS refuses a group of zombies.
+        return False
+    return True
+
+
+def marked_processes(mark: str) -> list[int]:
+    """The processes with this mark, also outside the driver's group; only where there is /proc, else none."""
+    expected = f"{MARK}={mark}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if expected in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def kill_marked(mark: str) -> list[int]:
+    """Kill the processes with this mark. Returns: their ids."""
+    found = marked_processes(mark)
+    for process in found:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return found

@@ -1,0 +1,180 @@
+"""Plays one case with one driver: cluster, clients, time limit, verdict, and the files of the result."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Timer
+from typing import NamedTuple
+
+import msgspec
+
+from mockbroker.certify.case import Case
+from mockbroker.certify.case_cluster import append_records, create_cluster, security_settings
+from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.driver.failure import ClientError, DriverFailure
+from mockbroker.certify.driver.messages import HelloResult
+from mockbroker.certify.driver.process import DriverProcess
+from mockbroker.certify.expectations import ExpectationFailed, Unsupported
+from mockbroker.certify.recording import record_calls, record_exchanges
+from mockbroker.certify.results import Details
+from mockbroker.certify.verdicts import UNMET, Verdict
+from mockbroker.cluster import Cluster
+from mockbroker.cluster_methods.waiting import WaitTimeout
+
+#: Verdicts of which the capture is not needed.
+_WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
+
+
+class PlayOptions(NamedTuple):
+    """What the cases of a run share. folder: of a driver's files, one of each result."""
+
+    seed: int
+    release: str | None
+    keep_captures: bool
+
+
+class Played(NamedTuple):
+    """A case that was played. is_reusable: whether its driver process can play another case."""
+
+    verdict: Verdict
+    expected: str
+    seen: str
+    notes: list[str]
+    deciding: tuple[int, ...]
+    duration_ms: int
+    is_reusable: bool
+    has_capture: bool
+
+
+class _Judged(NamedTuple):
+    verdict: Verdict
+    expected: str = ""
+    seen: str = ""
+    deciding: tuple[int, ...] = ()
+
+
+def missing_needs(case: Case, hello: HelloResult) -> str | None:
+    """What the driver lacks for a case, as a sentence, or None."""
+    capabilities = [name for name in case.needs if name not in hello.capabilities]
+    settings = [name for name in case.settings_needed if name not in hello.settings]
+    texts = [f"capability {name}" for name in capabilities] + [f"setting {name}" for name in settings]
+    return f"the driver lacks {', '.join(texts)}" if texts else None
+
+
+def play_case(
+    case: Case,
+    process: DriverProcess,
+    hello: HelloResult,
+    *,
+    options: PlayOptions,
+    path: Path,
+    start_driver: Callable[[], tuple[DriverProcess, HelloResult]],
+) -> Played:
+    """Play a case in a driver process. path: of the result's files, without suffix; it writes .json, .log and .pcapng.
+
+    Raises: ConfigError if the cluster cannot be started, which is a defect of the case.
+    """
+    began = time.monotonic()
+    capture = path.with_name(f"{path.name}.pcapng")
+    process.log.clear()
+    with create_cluster(case, seed=options.seed, release=options.release, capture=capture) as cluster:
+        run = CaseRun(
+            case,
+            cluster,
+            process,
+            hello,
+            defaults=security_settings(cluster),
+            produce=lambda topic, values, partition: append_records(cluster, topic, values, partition),
+            start_driver=start_driver,
+        )
+        clock_ms = cluster.clock.now_ms()
+        judged = _judge(case, run, cluster)
+        is_reusable = _tidy_up(run, cluster)
+        exchanges = cluster.exchanges()
+    is_captured = options.keep_captures or judged.verdict not in _WITHOUT_CAPTURE
+    records = record_exchanges(
+        exchanges,
+        topic_names=cluster.journal.topic_names,
+        started_ns=run.started_ns,
+        clock_ms=clock_ms,
+        capture=capture if is_captured else None,
+    )
+    if not is_captured:
+        capture.unlink(missing_ok=True)
+    details = Details(calls=record_calls(run.calls, run.started_ns), exchanges=records)
+    path.with_name(f"{path.name}.json").write_bytes(msgspec.json.encode(details) + b"\n")
+    path.with_name(f"{path.name}.log").write_text(process.log.text(), encoding="utf-8")
+    notes = [*run.notes, *(f"SHOULD: {lapse.expected}; seen: {lapse.seen}" for lapse in run.lapses)]
+    duration_ms = round((time.monotonic() - began) * 1000)
+    return Played(
+        judged.verdict, judged.expected, judged.seen, notes, judged.deciding, duration_ms, is_reusable, is_captured
+    )
+
+
+def _judge(case: Case, run: CaseRun, cluster: Cluster) -> _Judged:
+    """Run the case's function, with its time limit."""
+    limit = Timer(case.timeout_s, run.stop)
+    limit.daemon = True
+    limit.start()
+    try:
+        case.function(run)
+        if not run.is_timed_out:
+            cluster.check_faults()
+    except Exception as error:
+        return _judge_error(case, run, error)
+    finally:
+        limit.cancel()
+    if run.is_timed_out:
+        return _timeout(case, "")
+    if run.lapses:
+        lapse = run.lapses[0]
+        return _Judged(Verdict.NON_STRICT, lapse.expected, lapse.seen, lapse.numbers)
+    return _Judged(Verdict.OK)
+
+
+def _judge_error(case: Case, run: CaseRun, error: Exception) -> _Judged:
+    """The verdict of what a case function raised."""
+    if run.is_timed_out:
+        return _timeout(case, str(error))
+    unmet = UNMET[case.level]
+    match error:
+        case Unsupported() | ClientError(name="LOCAL_UNSUPPORTED"):
+            return _Judged(Verdict.UNIMPLEMENTED, "", str(error))
+        case ClientError():
+            return _Judged(unmet, "no error from the client", str(error))
+        case DriverFailure():
+            return _Judged(Verdict.FAILED, "the driver answers", error.describe())
+        case ExpectationFailed():
+            return _Judged(unmet, error.expected, error.seen, error.numbers)
+        case WaitTimeout():
+            return _Judged(unmet, _expected_wait(str(error)), error.seen or str(error))
+        case AssertionError():
+            return _Judged(unmet, "the exchanges that the rule demands", str(error))
+    text = "".join(traceback.format_exception(error))
+    run.note("defect of the case, not of the client")
+    return _Judged(Verdict.FAILED, "the case itself runs without an error", text)
+
+
+def _timeout(case: Case, text: str) -> _Judged:
+    return _Judged(Verdict.TIMEOUT, f"the case ends within {case.timeout_s:g} s", text or "it did not")
+
+
+def _expected_wait(text: str) -> str:
+    """The part of the message of a WaitTimeout that names what was waited for."""
+    return text.partition("; seen instead:")[0].partition("; the last value was")[0]
+
+
+def _tidy_up(run: CaseRun, cluster: Cluster) -> bool:
+    """Close the clients against a cluster without faults. Returns: whether the driver can be used again."""
+    if run.is_timed_out:
+        run.end()
+        return False
+    with suppress(RuntimeError):  # The case has stopped the cluster.
+        if cluster.has_faults:
+            cluster.faults.clear()
+        cluster.clock.thaw()
+    return run.end()

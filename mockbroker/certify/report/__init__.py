@@ -1,0 +1,1 @@
+"""Reports of a run: results.json, JUnit XML, and pages."""

@@ -1,0 +1,135 @@
+"""The values of results.json, version 1, and of the file of each result with its calls and exchanges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mockbroker.certify.case import Case
+from mockbroker.certify.verdicts import Verdict
+
+#: The version of the format.
+FORMAT = 1
+
+
+class DriverRecord(msgspec.Struct, kw_only=True):
+    """A driver of the run. error: why it could not be used; then it has no results."""
+
+    command: str
+    name: str = ""
+    version: str = ""
+    language: str = ""
+    capabilities: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Name and version, or the command of a driver that did not say them."""
+        return f"{self.name} {self.version}" if self.name else self.command
+
+
+class CaseRecord(msgspec.Struct, kw_only=True):
+    """A case of the run, without its function."""
+
+    id: str
+    family: str
+    title: str
+    level: str
+    rule: str
+    source: dict[str, str]
+    broker: str
+    needs: tuple[str, ...]
+
+
+class ResultRecord(msgspec.Struct, kw_only=True):
+    """A result. driver: index into `drivers`; deciding: numbers of exchanges in `details`.
+
+    details, log, capture: paths relative to results.json; capture is None if none was kept.
+    """
+
+    driver: int
+    case: str
+    verdict: Verdict
+    duration_ms: int
+    expected: str = ""
+    seen: str = ""
+    notes: list[str] = []
+    deciding: tuple[int, ...] = ()
+    details: str | None = None
+    log: str | None = None
+    capture: str | None = None
+
+
+class ExchangeRecord(msgspec.Struct, kw_only=True):
+    """An exchange of a result. at_ms, answered_ms: since the case began, by the wall clock.
+
+    clock_ms: since the case began, by the cluster's clock. packet: of the request in the capture, from 1.
+    request, response: in Kafka's JSON form, without records and secrets. closed: why the connection ended.
+    """
+
+    number: int
+    at_ms: float
+    answered_ms: float | None
+    clock_ms: int
+    node: int
+    connection: int
+    client_id: str | None
+    api: str
+    version: int
+    correlation_id: int
+    packet: int | None
+    summary: str
+    error: str | None
+    faults: tuple[str, ...]
+    closed: str | None
+    request: Any
+    response: Any
+
+
+class CallRecord(msgspec.Struct, kw_only=True):
+    """A call of the driver. driver: 0, or the number of a second process; params, result: long texts are cut."""
+
+    at_ms: float
+    answered_ms: float
+    driver: int
+    method: str
+    params: Any
+    result: Any = None
+    error: Any = None
+
+
+class Details(msgspec.Struct, kw_only=True):
+    """The file of a result."""
+
+    calls: list[CallRecord] = []
+    exchanges: list[ExchangeRecord] = []
+
+
+class RunRecord(msgspec.Struct, kw_only=True):
+    """results.json. started: in ISO 8601, UTC. duration_ms: of the whole run, by driver index."""
+
+    seed: int
+    release: str
+    started: str
+    drivers: list[DriverRecord]
+    cases: list[CaseRecord]
+    results: list[ResultRecord]
+    format: int = FORMAT
+    kafka: str | None = None
+
+
+def case_record(case: Case) -> CaseRecord:
+    """A case for results.json."""
+    source = {"document": case.source.document, "section": case.source.section, "contract": case.source.contract}
+    return CaseRecord(
+        id=case.id,
+        family=case.family,
+        title=case.title,
+        level=case.level.value,
+        rule=case.rule,
+        source=source,
+        broker=case.broker,
+        needs=case.needs,
+    )
