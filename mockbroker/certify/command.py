@@ -16,6 +16,7 @@ from mockbroker.certify.case_table import NoSuchCase, find_cases, select_cases
 from mockbroker.certify.play import PlayOptions
 from mockbroker.certify.progress import Progress, exit_code, summary_lines
 from mockbroker.certify.report.junit import write_junit
+from mockbroker.certify.report.write_pages import write_pages
 from mockbroker.certify.results import RunRecord, case_record
 from mockbroker.certify.runner import Runner
 from mockbroker.config.keys import ConfigError
@@ -73,15 +74,16 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case]) -> int:
         results=runner.results,
     )
     write_reports(run, folder)
-    print(*summary_lines(run), f"{folder / 'results.json'}", sep="\n")
+    print(*summary_lines(run), f"{folder / 'index.html'}", sep="\n")
     return exit_code(run)
 
 
 def write_reports(run: RunRecord, folder: Path) -> None:
-    """Write results.json and junit.xml."""
+    """Write results.json, junit.xml, and the pages and badges."""
     text = msgspec.json.format(msgspec.json.encode(run), indent=2)
     (folder / "results.json").write_bytes(text + b"\n")
     write_junit(run, folder / "junit.xml")
+    write_pages(run, folder)
 
 
 def _list(cases: Sequence[Case]) -> int:

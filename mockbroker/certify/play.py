@@ -19,7 +19,7 @@ from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.expectations import ExpectationFailed, Unsupported
-from mockbroker.certify.recording import record_calls, record_exchanges
+from mockbroker.certify.recording import decode_exchanges, record_calls, record_exchanges
 from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
 from mockbroker.cluster import Cluster
@@ -105,7 +105,11 @@ def play_case(
     )
     if not is_captured:
         capture.unlink(missing_ok=True)
-    details = Details(calls=record_calls(run.calls, run.started_ns), exchanges=records)
+    details = Details(
+        calls=record_calls(run.calls, run.started_ns),
+        exchanges=records,
+        decoded=decode_exchanges(exchanges, judged.deciding),
+    )
     path.with_name(f"{path.name}.json").write_bytes(msgspec.json.encode(details) + b"\n")
     path.with_name(f"{path.name}.log").write_text(process.log.text(), encoding="utf-8")
     notes = [*run.notes, *(f"SHOULD: {lapse.expected}; seen: {lapse.seen}" for lapse in run.lapses)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import msgspec
 
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
+from kwire.errors import UnsupportedVersion
+from kwire.layout import Tree, describe_request, describe_response, render_hex
 from kwire.redact import redacted_json
 from mockbroker.certify.driver.clients import RecordedCall
-from mockbroker.certify.results import CallRecord, ExchangeRecord
+from mockbroker.certify.results import CallRecord, DecodedRecord, ExchangeRecord
 from mockbroker.journal import Exchange
 from mockbroker.journal.condition import TopicNames
 from mockbroker.journal.history_report import describe_exchange
@@ -22,6 +24,9 @@ from mockbroker.journal.response_conditions import describe_errors
 #: The longest text and list of a call that are kept.
 TEXT_MAX = 300
 LIST_MAX = 50
+#: How many deciding exchanges are decoded, and how many lines of each message are kept.
+DECODED_MAX = 8
+LINES_MAX = 250
 
 
 def record_calls(calls: Iterable[RecordedCall], started_ns: int) -> list[CallRecord]:
@@ -72,6 +77,36 @@ def record_exchanges(
         )
         for exchange in exchanges
     ]
+
+
+def decode_exchanges(exchanges: Iterable[Exchange[Any, Any]], numbers: Sequence[int]) -> list[DecodedRecord]:
+    """The exchanges with these numbers, the first ones of many, with the bytes of every field."""
+    wanted = set(numbers[:DECODED_MAX])
+    return [_decode_exchange(exchange) for exchange in exchanges if exchange.number in wanted]
+
+
+def _decode_exchange(exchange: Exchange[Any, Any]) -> DecodedRecord:
+    def describe(frame: bytes) -> Tree:
+        return describe_response(frame, exchange.api_key, exchange.response_version)
+
+    return DecodedRecord(
+        number=exchange.number,
+        title=f"{exchange.api_name} v{exchange.api_version}, correlation id {exchange.correlation_id}",
+        request=_bytes_of(exchange.request_frame, describe_request),
+        response=_bytes_of(exchange.response_frame, describe),
+    )
+
+
+def _bytes_of(frame: bytes | memoryview | None, describe: Callable[[bytes], Tree]) -> str | None:
+    """Every byte of a frame with its field, the first lines of a long one; None without a frame."""
+    if frame is None:
+        return None
+    try:
+        lines = render_hex(describe(bytes(frame)), payload=True).splitlines()
+    except UnsupportedVersion as error:
+        return str(error)
+    more = [f"... {len(lines) - LINES_MAX} more lines"] if len(lines) > LINES_MAX else []
+    return "\n".join([*lines[:LINES_MAX], *more])
 
 
 def read_packets(capture: Path) -> Mapping[tuple[object, ...], int]:

@@ -100,11 +100,21 @@ class CallRecord(msgspec.Struct, kw_only=True):
     error: Any = None
 
 
+class DecodedRecord(msgspec.Struct, kw_only=True):
+    """A deciding exchange with the bytes of every field, as lines of text; secrets are ***."""
+
+    number: int
+    title: str
+    request: str | None
+    response: str | None
+
+
 class Details(msgspec.Struct, kw_only=True):
-    """The file of a result."""
+    """The file of a result. decoded: the deciding exchanges."""
 
     calls: list[CallRecord] = []
     exchanges: list[ExchangeRecord] = []
+    decoded: list[DecodedRecord] = []
 
 
 class RunRecord(msgspec.Struct, kw_only=True):
