@@ -9,7 +9,7 @@ from kwire.report.markup import Markup, join, tag
 from mockbroker.certify.results import CallRecord, ExchangeRecord
 
 #: The height of a line of the diagram, of the head, and the widths of the columns, pixels.
-_ROW, _HEAD, _TIME, _CALLS, _LANE = 20, 34, 70, 230, 250
+_ROW, _HEAD, _TIME, _CALLS, _NODE = 20, 34, 70, 230, 250
 #: Events beyond this number are left out.
 EVENTS_MAX = 400
 _TEXT_MAX = 40
@@ -32,13 +32,16 @@ def draw_sequence(
     events = events[:EVENTS_MAX]
     nodes = sorted({exchange.node for exchange in exchanges})
     client_x = _TIME + _CALLS
-    lanes = {node: client_x + _LANE * (index + 1) for index, node in enumerate(nodes)}
-    width = client_x + _LANE * len(nodes) + 80
+    lifelines = {node: client_x + _NODE * (index + 1) for index, node in enumerate(nodes)}
+    width = client_x + _NODE * len(nodes) + 80
     height = _HEAD + _ROW * (len(events) + 1)
     lines = [
-        _lane("client", client_x, height),
-        *(_lane(f"node {node}", x, height) for node, x in lanes.items()),
-        *(_draw_event(event, _HEAD + _ROW * (row + 1), client_x, lanes, deciding) for row, event in enumerate(events)),
+        _lifeline("client", client_x, height),
+        *(_lifeline(f"node {node}", x, height) for node, x in lifelines.items()),
+        *(
+            _draw_event(event, _HEAD + _ROW * (row + 1), client_x, lifelines, deciding)
+            for row, event in enumerate(events)
+        ),
     ]
     label = f"Sequence diagram: {len(exchanges)} requests of the client to {len(nodes)} nodes"
     image = tag("svg", *lines, class_="sequence", role="img", aria_label=label, width=width, height=height)
@@ -72,20 +75,20 @@ def _error_name(error: object) -> str:
     return str(name or "error")
 
 
-def _lane(name: str, x: int, height: int) -> Markup:
+def _lifeline(name: str, x: int, height: int) -> Markup:
     return join(
-        tag("text", name, x=x, y=20, text_anchor="middle", class_="lane-name"),
-        tag("line", x1=x, x2=x, y1=_HEAD - 6, y2=height, class_="lane"),
+        tag("text", name, x=x, y=20, text_anchor="middle", class_="lifeline-name"),
+        tag("line", x1=x, x2=x, y1=_HEAD - 6, y2=height, class_="lifeline"),
     )
 
 
-def _draw_event(event: _Event, y: int, client_x: int, lanes: dict[int, int], deciding: Collection[int]) -> Markup:
+def _draw_event(event: _Event, y: int, client_x: int, lifelines: dict[int, int], deciding: Collection[int]) -> Markup:
     time = tag("text", f"{event.at_ms:,.1f}", x=_TIME - 12, y=y + 4, text_anchor="end", class_="at")
     exchange = event.exchange
     if exchange is None:
         text = tag("text", _short(event.text), x=client_x - 10, y=y + 4, text_anchor="end", class_=event.kind)
         return join(time, text)
-    node_x = lanes[exchange.node]
+    node_x = lifelines[exchange.node]
     start, end = (client_x, node_x) if event.kind == "request" else (node_x, client_x)
     is_wrong = event.kind == "closed" or (event.kind == "response" and exchange.error is not None)
     classes = ["arrow", event.kind]
@@ -98,7 +101,7 @@ def _draw_event(event: _Event, y: int, client_x: int, lanes: dict[int, int], dec
         "g",
         tag("line", x1=start, x2=end, y1=y, y2=y),
         tag("path", d=head),
-        tag("text", _short(event.text), x=node_x - _LANE / 2, y=y - 3, text_anchor="middle"),
+        tag("text", _short(event.text), x=node_x - _NODE / 2, y=y - 3, text_anchor="middle"),
         tag("title", f"{event.text} ({exchange.summary})"),
         class_=" ".join(classes),
     )
