@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mockbroker.certify.case import Case
 from mockbroker.cluster import Cluster
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share.share_partition import PartitionStatus
 
 #: The names of librdkafka's settings, by the neutral ones.
@@ -71,3 +73,13 @@ def has_active_partitions(cluster: Cluster, group_id: str, topics: Iterable[str]
         if view.status is PartitionStatus.ACTIVE
     }
     return all((topic, index) in active for topic in topics for index in range(counts[topic]))
+
+
+def start_all_nodes(cluster: Cluster) -> None:
+    """Start and resume the nodes that a case has stopped, so that clients can close."""
+    for node in cluster.nodes():
+        with suppress(KafkaError, OSError):
+            if node.state == "paused":
+                cluster.resume_node(node.node_id)
+            elif node.state != "running":
+                cluster.start_node(node.node_id)

@@ -12,7 +12,9 @@ from pathlib import Path
 import msgspec
 
 from mockbroker.certify.case import Case
+from mockbroker.certify.case_broker import is_playable_on_kafka, open_kafka, open_mock, refuse_used_topics
 from mockbroker.certify.case_table import NoSuchCase, find_cases, select_cases
+from mockbroker.certify.kafka_admin import KafkaAdmin, KafkaUnavailable
 from mockbroker.certify.play import PlayOptions
 from mockbroker.certify.progress import Progress, exit_code, summary_lines
 from mockbroker.certify.report.junit import write_junit
@@ -25,6 +27,8 @@ from mockbroker.log.log_output import start_log
 
 _USAGE = 2
 _JOBS_MAX = 64
+#: Kafka's own timers are longer than those of the quick profile.
+KAFKA_TIME_FACTOR = 3.0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,8 +50,9 @@ def main(arguments: Sequence[str]) -> int:
             raise ConfigError("--driver is missing: the command that starts a driver (docs/certify-drivers.md)")
         if parsed.check_driver:
             return _check_drivers(parsed.driver)
-        return _run(parsed, cases)
-    except (NoSuchCase, ConfigError, OSError) as error:
+        kafka = None if parsed.bootstrap_servers is None else KafkaAdmin(parsed.bootstrap_servers)
+        return _run(parsed, cases if kafka is None else _cases_for_kafka(kafka, cases), kafka)
+    except (NoSuchCase, ConfigError, OSError, KafkaUnavailable) as error:
         print(f"mockbroker certify: {error}", file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
@@ -55,15 +60,18 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _run(parsed: argparse.Namespace, cases: Sequence[Case]) -> int:
+def _run(parsed: argparse.Namespace, cases: Sequence[Case], kafka: KafkaAdmin | None) -> int:
     folder: Path = parsed.output
     folder.mkdir(parents=True, exist_ok=True)
-    options = PlayOptions(seed=parsed.seed, release=parsed.release, keep_captures=parsed.keep_captures)
+    if kafka is None:
+        options = PlayOptions(open_mock(seed=parsed.seed, release=parsed.release), parsed.keep_captures)
+    else:
+        options = PlayOptions(open_kafka(kafka, seed=parsed.seed), parsed.keep_captures, KAFKA_TIME_FACTOR)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     runner = Runner(parsed.driver, cases, folder=folder, options=options)
     progress = Progress(sys.stderr, len(cases) * len(parsed.driver), runner.drivers)
     runner.on_result, runner.on_note = progress.add, progress.note
-    runner.run(parsed.jobs)
+    runner.run(parsed.jobs if kafka is None else 1)
     progress.end()
     run = RunRecord(
         seed=parsed.seed,
@@ -72,10 +80,21 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case]) -> int:
         drivers=runner.drivers,
         cases=[case_record(case) for case in cases],
         results=runner.results,
+        kafka=None if kafka is None else kafka.bootstrap,
     )
     write_reports(run, folder)
     print(*summary_lines(run), f"{folder / 'index.html'}", sep="\n")
     return exit_code(run)
+
+
+def _cases_for_kafka(kafka: KafkaAdmin, cases: Sequence[Case]) -> list[Case]:
+    """The cases that a real cluster can be used for. Raises: KafkaUnavailable; NoSuchCase if none is left."""
+    node_count = kafka.node_count()
+    playable = [case for case in cases if is_playable_on_kafka(case, node_count)]
+    if not playable:
+        raise NoSuchCase("none of these cases can be played on a real Kafka")
+    refuse_used_topics(kafka, playable)
+    return playable
 
 
 def write_reports(run: RunRecord, folder: Path) -> None:
@@ -141,6 +160,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--jobs", type=_parse_jobs, default=jobs, metavar="N", help=f"cases at the same time (default {jobs})")
     output = "folder of the results (default certify-out)"
     add("-o", "--output", type=Path, default=Path("certify-out"), metavar="OUT", help=output)
+    real = "play the cases that need no faults on this real Kafka, behind a proxy; their topics are created and deleted"
+    add("--bootstrap-servers", metavar="HOST:PORT", help=real)
     add("--release", choices=RELEASES, metavar="R", help=f"release of Kafka (default {DEFAULT_RELEASE})")
     add("--keep-captures", action="store_true", help="keep a capture of every case, not only of those that are not OK")
     add("--list", action="store_true", help="list the cases and end")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from mockbroker.certify.case import Case
-from mockbroker.certify.case_cluster import append_records, create_cluster, security_settings
+from mockbroker.certify.case_broker import CaseBroker, OpenBroker
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
@@ -22,7 +21,6 @@ from mockbroker.certify.expectations import ExpectationFailed, Unsupported
 from mockbroker.certify.recording import decode_exchanges, record_calls, record_exchanges
 from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
-from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.waiting import WaitTimeout
 
 #: Verdicts of which the capture is not needed.
@@ -30,11 +28,11 @@ _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
 
 
 class PlayOptions(NamedTuple):
-    """What the cases of a run share. folder: of a driver's files, one of each result."""
+    """What the cases of a run share. time_factor: of their time limits."""
 
-    seed: int
-    release: str | None
+    open_broker: OpenBroker
     keep_captures: bool
+    time_factor: float = 1.0
 
 
 class Played(NamedTuple):
@@ -81,24 +79,25 @@ def play_case(
     began = time.monotonic()
     capture = path.with_name(f"{path.name}.pcapng")
     process.log.clear()
-    with create_cluster(case, seed=options.seed, release=options.release, capture=capture) as cluster:
+    with options.open_broker(case, capture) as broker:
         run = CaseRun(
             case,
-            cluster,
+            broker.wire,
             process,
             hello,
-            defaults=security_settings(cluster),
-            produce=lambda topic, values, partition: append_records(cluster, topic, values, partition),
+            defaults=broker.settings,
+            produce=broker.produce,
             start_driver=start_driver,
         )
-        clock_ms = cluster.clock.now_ms()
-        judged = _judge(case, run, cluster)
-        is_reusable = _tidy_up(run, cluster)
-        exchanges = cluster.exchanges()
+        clock_ms = broker.wire.run(lambda server: server.clock.now_ms())
+        judged = _judge(case, run, broker, case.timeout_s * options.time_factor)
+        is_reusable = _tidy_up(run, broker)
+        exchanges = broker.wire.exchanges()
+        topic_names = broker.wire.journal.topic_names
     is_captured = options.keep_captures or judged.verdict not in _WITHOUT_CAPTURE
     records = record_exchanges(
         exchanges,
-        topic_names=cluster.journal.topic_names,
+        topic_names=topic_names,
         started_ns=run.started_ns,
         clock_ms=clock_ms,
         capture=capture if is_captured else None,
@@ -119,31 +118,31 @@ def play_case(
     )
 
 
-def _judge(case: Case, run: CaseRun, cluster: Cluster) -> _Judged:
+def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Judged:
     """Run the case's function, with its time limit."""
-    limit = Timer(case.timeout_s, run.stop)
+    limit = Timer(limit_s, run.stop)
     limit.daemon = True
     limit.start()
     try:
         case.function(run)
         if not run.is_timed_out:
-            cluster.check_faults()
+            broker.check()
     except Exception as error:
-        return _judge_error(case, run, error)
+        return _judge_error(case, run, error, limit_s)
     finally:
         limit.cancel()
     if run.is_timed_out:
-        return _timeout(case, "")
+        return _timeout(limit_s, "")
     if run.lapses:
         lapse = run.lapses[0]
         return _Judged(Verdict.NON_STRICT, lapse.expected, lapse.seen, lapse.numbers)
     return _Judged(Verdict.OK)
 
 
-def _judge_error(case: Case, run: CaseRun, error: Exception) -> _Judged:
+def _judge_error(case: Case, run: CaseRun, error: Exception, limit_s: float) -> _Judged:
     """The verdict of what a case function raised."""
     if run.is_timed_out:
-        return _timeout(case, str(error))
+        return _timeout(limit_s, str(error))
     unmet = UNMET[case.level]
     match error:
         case Unsupported() | ClientError(name="LOCAL_UNSUPPORTED"):
@@ -163,8 +162,8 @@ def _judge_error(case: Case, run: CaseRun, error: Exception) -> _Judged:
     return _Judged(Verdict.FAILED, "the case itself runs without an error", text)
 
 
-def _timeout(case: Case, text: str) -> _Judged:
-    return _Judged(Verdict.TIMEOUT, f"the case ends within {case.timeout_s:g} s", text or "it did not")
+def _timeout(limit_s: float, text: str) -> _Judged:
+    return _Judged(Verdict.TIMEOUT, f"the case ends within {limit_s:g} s", text or "it did not")
 
 
 def _expected_wait(text: str) -> str:
@@ -172,13 +171,10 @@ def _expected_wait(text: str) -> str:
     return text.partition("; seen instead:")[0].partition("; the last value was")[0]
 
 
-def _tidy_up(run: CaseRun, cluster: Cluster) -> bool:
+def _tidy_up(run: CaseRun, broker: CaseBroker) -> bool:
     """Close the clients against a cluster without faults. Returns: whether the driver can be used again."""
     if run.is_timed_out:
         run.end()
         return False
-    with suppress(RuntimeError):  # The case has stopped the cluster.
-        if cluster.has_faults:
-            cluster.faults.clear()
-        cluster.clock.thaw()
+    broker.settle()
     return run.end()

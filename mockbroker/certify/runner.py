@@ -152,7 +152,8 @@ class Runner:
         self._add(result)
         if played.is_reusable and played.verdict is Verdict.OK:
             return process
-        self._close(process, self.drivers[number].label)
+        process.kill()
+        self._forget(process)
         return None
 
     def _add(self, result: ResultRecord) -> None:
@@ -172,10 +173,14 @@ class Runner:
 
     def _close(self, process: DriverProcess, label: str) -> None:
         problem = process.close()
+        self._forget(process)
         with self._lock:
-            self._running.discard(process)
             if problem is not None:
                 self.on_note(f"driver {label}: {problem}")
+
+    def _forget(self, process: DriverProcess) -> None:
+        with self._lock:
+            self._running.discard(process)
 
     def _stop(self) -> None:
         """End what still runs, after an error or an interrupt."""

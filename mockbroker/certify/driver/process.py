@@ -52,6 +52,8 @@ class DriverProcess:
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MAX)
         self._last_id = 0
         self._failure: DriverFailure | None = None
+        self._ending = threading.Lock()
+        self._has_ended = False
         try:
             words = shlex.split(command)
             if not words:
@@ -180,9 +182,13 @@ class DriverProcess:
         """End the driver and all that it started at once, as a crash would. reason: what later calls raise."""
         if self._failure is None:
             self._failure = DriverFailure(reason or "the driver was killed")
-        kill_group(self._process.pid)
-        kill_marked(self._mark)
-        self._process.wait()
+        with self._ending:
+            if self._has_ended:
+                return
+            self._has_ended = True
+            kill_group(self._process.pid)
+            kill_marked(self._mark)
+            self._process.wait()
         self._close_pipes()
 
     def close(self) -> str | None:
@@ -193,14 +199,18 @@ class DriverProcess:
         with suppress(OSError):
             self._stdin.close()
         problem = None
-        try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            problem = f"the driver did not end within {END_S:g} s after the end of its stdin"
-            kill_group(self._process.pid)
-            self._process.wait()
-        children = len(kill_marked(self._mark))
-        if (kill_group(self._process.pid) or children) and problem is None:
+        with self._ending:
+            self._has_ended = True
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                problem = f"the driver did not end within {END_S:g} s after the end of its stdin"
+                kill_group(self._process.pid)
+                self._process.wait()
+            # The group exists as long as a process of it does, also after the driver itself.
+            has_left = kill_group(self._process.pid)
+            has_left = bool(kill_marked(self._mark)) or has_left
+        if has_left and problem is None:
             problem = "the driver ended and left processes behind, which were killed"
         self._close_pipes()
         return problem

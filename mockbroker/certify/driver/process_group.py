@@ -10,6 +10,7 @@ from pathlib import Path
 
 #: A variable in the environment of a driver and of all that it starts; its value identifies the driver.
 MARK = "MOCKBROKER_CERTIFY_DRIVER"
+_SCANS_MAX = 5
 
 
 def create_mark() -> str:
@@ -38,9 +39,14 @@ def marked_processes(mark: str) -> list[int]:
 
 
 def kill_marked(mark: str) -> list[int]:
-    """Kill the processes with this mark. Returns: their ids."""
-    found = marked_processes(mark)
-    for process in found:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-    return found
+    """Kill the processes with this mark, and those that they start meanwhile. Returns: their ids."""
+    killed: list[int] = []
+    for _ in range(_SCANS_MAX):
+        found = [process for process in marked_processes(mark) if process not in killed]
+        if not found:
+            break
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        killed += found
+    return killed
