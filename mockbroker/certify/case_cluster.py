@@ -16,7 +16,7 @@ from mockbroker.state.share.share_partition import PartitionStatus
 #: The names of librdkafka's settings, by the neutral ones.
 _SECURITY_SETTINGS = {
     "security_protocol": "security.protocol",
-    "sasl_mechanism": "sasl.mechanism",
+    "sasl_mechanism": "sasl.mechanisms",
     "username": "sasl.username",
     "password": "sasl.password",
     "tls_ca_file": "ssl.ca.location",

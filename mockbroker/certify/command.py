@@ -123,13 +123,14 @@ def _explain(all_cases: Sequence[Case], pattern: str) -> int:
 
 
 def _check_drivers(commands: Sequence[str]) -> int:
-    from mockbroker.certify.driver.check import check_driver
+    from mockbroker.certify.check.checker import check_driver
 
     problems = 0
     for command in commands:
+        print(command)
         for line in check_driver(command):
-            print(line.text)
-            problems += line.is_problem
+            print(line, flush=True)
+            problems += line.is_problem is True
     return 1 if problems else 0
 
 

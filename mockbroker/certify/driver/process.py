@@ -14,7 +14,7 @@ import msgspec
 
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.log import DriverLog
-from mockbroker.certify.driver.messages import Answer, HelloParams, HelloResult, Request, Value
+from mockbroker.certify.driver.messages import Answer, HelloParams, HelloResult, Nothing, Request, Value
 from mockbroker.certify.driver.methods import METHODS
 from mockbroker.certify.driver.names import CAPABILITIES, PROTOCOL_VERSION
 from mockbroker.certify.driver.process_group import MARK, create_mark, kill_group, kill_marked
@@ -114,13 +114,7 @@ class DriverProcess:
         wait_s: the limit, in seconds.
         """
         assert METHODS[method].result is result_type
-        with self._lock:
-            if self._failure is not None:
-                raise DriverFailure(str(self._failure), self._failure.output)
-            self._refuse_unasked()
-            self._last_id += 1
-            self._write(method, params)
-            answer = self._read_answer(method, wait_s)
+        answer = self._exchange(method, params, wait_s)
         if isinstance(answer.result, msgspec.Raw):
             try:
                 return msgspec.json.decode(answer.result, type=result_type)
@@ -128,6 +122,21 @@ class DriverProcess:
                 raise self._fail(f"{method}: wrong result: {error}: {_shorten(bytes(answer.result))}") from error
         assert not isinstance(answer.error, msgspec.UnsetType)
         raise ClientError(method, answer.error)
+
+    def call_unknown(self, method: str) -> str:
+        """Call a method that the protocol does not have. Returns: the name of the error, or "a result"."""
+        answer = self._exchange(method, Nothing(), GRACE_S)
+        return "a result" if isinstance(answer.error, msgspec.UnsetType) else answer.error.name
+
+    def _exchange(self, method: str, params: Value, wait_s: float) -> Answer:
+        """Send a request, and read its answer."""
+        with self._lock:
+            if self._failure is not None:
+                raise DriverFailure(str(self._failure), self._failure.output)
+            self._refuse_unasked()
+            self._last_id += 1
+            self._write(method, params)
+            return self._read_answer(method, wait_s)
 
     def _refuse_unasked(self) -> None:
         with suppress(queue.Empty):

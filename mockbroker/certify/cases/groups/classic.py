@@ -13,7 +13,7 @@ from mockbroker.certify.case_run import CaseRun
     rule="With enable.auto.commit the positions are committed on close, before the member leaves the group.",
     source=Source("Kafka documentation", "enable.auto.commit", "kafka-clients KafkaConsumer.close"),
     needs=("consumer.classic",),
-    settings_needed=("enable_auto_commit", "auto_commit_interval_ms", "auto_offset_reset"),
+    settings_needed=("enable_auto_commit", "auto_commit_interval_ms", "auto_offset_reset", "metadata_max_age_ms"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
@@ -22,7 +22,11 @@ def commit_on_close(run: CaseRun) -> None:
     """No fault: the interval of automatic commits is longer than the case."""
     run.produce("orders", "first", "second")
     consumer = run.consumer(
-        group_id="shop", enable_auto_commit=True, auto_commit_interval_ms=600_000, auto_offset_reset="earliest"
+        group_id="shop",
+        enable_auto_commit=True,
+        auto_commit_interval_ms=600_000,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=1_000,  # For clients that form the group before they know the partitions.
     )
     consumer.subscribe("orders")
     consumer.poll_until(records=2)
