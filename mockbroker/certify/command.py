@@ -34,6 +34,9 @@ KAFKA_TIME_FACTOR = 3.0
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Exit codes: 0 nothing FAILED, 1 something did, 2 wrong usage, 130 interrupted."""
     parsed = create_parser().parse_args(arguments)
+    if not hasattr(os, "killpg"):
+        print("mockbroker certify: needs process groups, which Linux and macOS have", file=sys.stderr)
+        return _USAGE
     start_log(level="error", log_format="text")
     try:
         all_cases = find_cases()

@@ -45,10 +45,11 @@ class CheckRun(NamedTuple):
 
     def group_consumer(self, **settings: Unpack[ConsumerSettings]) -> ConsumerHandle:
         """A consumer with a group, which learns soon of partitions that it did not know when the group was formed."""
-        given: ConsumerSettings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings}
+        fixed: ConsumerSettings = {"group_id": GROUP, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        given: ConsumerSettings = {**fixed, **settings}
         if "metadata_max_age_ms" in self.clients.hello.settings:
             given["metadata_max_age_ms"] = 1000
-        return self.clients.consumer(group_id=GROUP, **given)
+        return self.clients.consumer(**given)
 
     def fill(self, *values: str, partition: int = 0) -> None:
         """Append records to the topic."""

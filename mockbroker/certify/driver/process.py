@@ -181,11 +181,10 @@ class DriverProcess:
 
     def _fail(self, message: str) -> DriverFailure:
         """End the process. Returns: the failure, the first one if there is one already."""
-        if self._failure is None:
-            self._failure = DriverFailure(message)
-            self.kill()
-            self._failure.output = self.log.last_lines()
-        return self._failure
+        failure = self._failure = self._failure or DriverFailure(message)
+        self.kill()
+        failure.output = failure.output or self.log.last_lines()
+        return failure
 
     def kill(self, reason: str = "") -> None:
         """End the driver and all that it started at once, as a crash would. reason: what later calls raise."""
