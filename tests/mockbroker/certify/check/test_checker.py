@@ -1,0 +1,59 @@
+"""The check of drivers: what it says about wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.certify import command as certify
+from mockbroker.certify.check.checker import CHECKS, check_driver
+from mockbroker.certify.driver.names import CAPABILITIES
+from tests.support.certify.scripted_driver import command
+
+#: Capabilities that only change what other checks look at, or that settings cover.
+_WITHOUT_OWN_CHECK = {
+    "producer.idempotence",
+    "consumer.classic.cooperative",
+    "consumer.classic.static",
+    "consumer.kip848.regex",
+    "consumer.rebalance_events",
+    "share.delivery_count",
+    "sasl.oauthbearer",
+}
+
+
+def test_every_capability_has_a_check() -> None:
+    checked = {name for check in CHECKS for name in check.needs}
+
+    assert CAPABILITIES - checked == _WITHOUT_OWN_CHECK
+
+
+def test_a_driver_without_a_client_is_wrong_in_what_it_claims() -> None:
+    lines = {line.name: line for line in check_driver(command())}
+
+    assert lines["hello"].is_problem is False
+    assert lines["unknown method"].is_problem is False
+    assert lines["unknown setting"].is_problem is True
+    assert "error LOCAL_UNSUPPORTED is expected; the answer has a result" in lines["unknown setting"].text
+    assert "deliveries in order of the records are" in lines["send"].text
+    assert lines["subscribe, poll (share)"].is_problem is None
+    assert str(lines["subscribe, poll (share)"]).startswith(
+        "left out subscribe, poll (share): hello does not list share"
+    )
+    assert lines["end of stdin"].is_problem is False
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("exits", "hello: the driver ended with exit code 1"),
+        ("future", "version 2 of the driver protocol"),
+        ("crash", "the driver ended with exit code 3"),
+        ("rubbish", "'DEBUG opening the client'"),
+    ],
+)
+def test_a_driver_that_breaks_the_protocol_is_shown_with_its_output(
+    behaviour: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert certify.main(["--check-driver", "--driver", command(behaviour)]) == 1
+
+    assert message in capsys.readouterr().out
