@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -12,13 +13,14 @@ import pytest
 from mockbroker.certify import command as certify
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.kafka_admin import KafkaAdmin
 from tests.support.certify.scripted_driver import command as driver
 
 CASES: list[Case] = []
 
 
-def _add(case_id: str, level: Level = Level.MUST, **fields: Any) -> Any:
-    def make(function: Any) -> Any:
+def _add(case_id: str, level: Level = Level.MUST, **fields: Any) -> Callable[[Callable[[CaseRun], None]], Case]:
+    def make(function: Callable[[CaseRun], None]) -> Case:
         plan = ClusterPlan(topics={"orders": 1})
         made = case(case_id, title="T", level=level, rule="R.", source=Source("KIP-1"), cluster=plan, **fields)(
             function
@@ -143,7 +145,7 @@ def test_processes_that_a_driver_leaves_behind_are_reported(capsys: pytest.Captu
 def test_wrong_use_is_exit_code_2(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certify.KafkaAdmin, "node_count", lambda self: 1)
+    monkeypatch.setattr(KafkaAdmin, "node_count", lambda self: 1)
 
     assert _run(*words) == 2
     assert message in capsys.readouterr().err
