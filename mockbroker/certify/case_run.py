@@ -131,6 +131,10 @@ class CaseRun(DriverClients):
         """Whether the driver has a capability that the case can do without."""
         return capability in self.hello.capabilities
 
+    def has_setting(self, setting: str) -> bool:
+        """Whether the driver supports a setting that the case can do without."""
+        return setting in self.hello.settings
+
     def second_driver(self) -> DriverClients:
         """A further process of the driver, for another member or a crash (`kill`); it is ended with the case."""
         process, hello = self._start_driver()

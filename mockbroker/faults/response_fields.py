@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -38,10 +38,7 @@ def check_response_fields(then: Then, fields: ApiFields) -> None:
         if kind is None:
             known = [".".join(path) for path in fields.response_fields]
             raise FaultError(f"set_fields: a {fields.name} response has no field {name!r}; {suggest(name, known)}")
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise FaultError(f"set_fields: {name}: {error}") from error
+        _check_value(name, value, kind)
     if then.stale and not any(path[-1] == _REPLICAS for path in fields.response_fields):
         raise FaultError(f"stale: a {fields.name} response has no leaders; Metadata and DescribeTopicPartitions have")
     if then.max_versions is not None and fields.name != "ApiVersions":
@@ -52,6 +49,20 @@ def check_response_fields(then: Then, fields: ApiFields) -> None:
             raise FaultError(f"max_versions: {name!r} is not the name of an API; {suggest(name, names)}")
         if version < -1:
             raise FaultError(f"max_versions: {name}: {version} is no version; -1 leaves the API out")
+
+
+def _check_value(name: str, value: FieldValue, kind: Any) -> None:
+    """Check the value of a field by its type. Raises: FaultError for another, and for any bytes."""
+    types = get_args(kind)
+    if bytes in types or kind is bytes:
+        if value is not None or type(None) not in types:
+            null = ", only null" if type(None) in types else ""
+            raise FaultError(f"set_fields: {name}: the field has bytes, which cannot be set{null}")
+        return
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise FaultError(f"set_fields: {name}: {error}") from error
 
 
 def set_response_fields(response: object, values: Mapping[str, FieldValue], condition: RowCondition) -> None:

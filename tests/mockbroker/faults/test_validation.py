@@ -63,6 +63,11 @@ from mockbroker.faults.validation import check_fault, create_fault
             {"set_fields": {"throttle": 1}},
             "a Fetch response has no field 'throttle'; did you mean 'throttle_ti",
         ),
+        (
+            "Fetch",
+            {"set_fields": {"responses.partitions.records": "x"}},
+            "set_fields: responses.partitions.records: the field has bytes, which cannot be set, only null",
+        ),
         ("Fetch", {"set_fields": {"throttle_time_ms": "x"}}, "set_fields: throttle_time_ms: Expected `int`, got `str`"),
         ("Fetch", {"stale": True}, "stale: a Fetch response has no leaders; Metadata"),
         ("Fetch", {"max_versions": {"Fetch": 4}}, "max_versions: only an ApiVersions response lists versions"),

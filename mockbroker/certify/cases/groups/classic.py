@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from kwire import Client
+from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.driver.messages import PartitionsLost, PartitionsRevoked
 
 
 @case(
@@ -39,3 +43,234 @@ def commit_on_close(run: CaseRun) -> None:
     run.expect(leaves, "LeaveGroup", seen="none")
     is_before = commits[0].number < leaves[0].number
     run.expect(is_before, "the commit comes before LeaveGroup", seen="after it", exchanges=[commits[0], leaves[0]])
+
+
+@case(
+    "groups.classic.member-id-required",
+    title="The first JoinGroup is answered with MEMBER_ID_REQUIRED",
+    level=Level.MUST,
+    rule="The client joins again at once with the member id of the answer.",
+    source=Source("KIP-394", "Proposed Changes"),
+    needs=("consumer.classic",),
+    settings_needed=("auto_offset_reset",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+    on_kafka=True,
+    quick=True,
+)
+def member_id_required(run: CaseRun) -> None:
+    """No fault: a coordinator answers a dynamic member of JoinGroup version 4 or later so."""
+    run.produce("orders", "first")
+    consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
+    consumer.subscribe("orders")
+    consumer.poll_until(records=1)
+
+    joins = run.wire.requests("JoinGroup", group="shop")
+    if joins[0].api_version < 4:
+        run.note(f"the client joins with version {joins[0].api_version}, which has no such answer")
+        return
+    given = joins[0].response.member_id
+    run.expect(len(joins) == 2, "two JoinGroup requests", seen=f"{len(joins)}", exchanges=joins)
+    run.expect(
+        joins[1].request.member_id == given,
+        "the second has the member id of the answer",
+        seen=joins[1].request.member_id,
+        exchanges=joins,
+    )
+
+
+@case(
+    "groups.classic.two-members",
+    title="A second member joins",
+    level=Level.MUST,
+    rule="After a rebalance each partition has one member, and each record after it is delivered once.",
+    source=Source("kafka-clients documentation", "Consumer Groups and Topic Subscriptions"),
+    needs=("consumer.classic",),
+    settings_needed=("auto_offset_reset", "heartbeat_interval_ms", "session_timeout_ms"),
+    cluster=ClusterPlan(topics={"orders": 2}),
+    on_kafka=True,
+    timeout_s=25,
+)
+def two_members(run: CaseRun) -> None:
+    """No fault: a second process of the driver joins the group of the first."""
+    common = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+    first = run.consumer(group_id="shop", **common)  # type: ignore[arg-type]
+    first.subscribe("orders")
+    first.poll(timeout_ms=200)
+    second = run.second_driver().consumer(group_id="shop", **common)  # type: ignore[arg-type]
+    second.subscribe("orders")
+
+    def are_both_assigned() -> bool:
+        first.poll(timeout_ms=100)
+        second.poll(timeout_ms=100)
+        return len(first.assignment()) == 1 and len(second.assignment()) == 1
+
+    run.wire.wait_until(are_both_assigned, timeout_s=20)
+    run.produce("orders", "a", partition=0)
+    run.produce("orders", "b", partition=1)
+    one, other = first.poll_until(records=1), second.poll_until(records=1)
+
+    run.expect(first.assignment() != second.assignment(), "different partitions", seen=first.assignment())
+    values = sorted([*one.values, *other.values], key=str)
+    run.expect(values == ["a", "b"], "each record once", seen=values)
+
+
+@case(
+    "groups.classic.static-restart",
+    title="A static member restarts",
+    level=Level.MUST,
+    rule="A closed static member does not leave the group, and gets its partitions again without a rebalance.",
+    source=Source("KIP-345", "Proposed Changes, Leave Group Logic Change"),
+    needs=("consumer.classic", "consumer.classic.static"),
+    settings_needed=("group_instance_id", "auto_offset_reset"),
+    cluster=ClusterPlan(topics={"orders": 1}),
+    on_kafka=True,
+)
+def static_restart(run: CaseRun) -> None:
+    """No fault: the member with group.instance.id is closed, and opened again."""
+    run.produce("orders", "first")
+    consumer = run.consumer(group_id="shop", group_instance_id="till-1", auto_offset_reset="earliest")
+    consumer.subscribe("orders")
+    consumer.poll_until(records=1)
+    generation = run.wire.requests("JoinGroup", group="shop").answered(error="NONE")[-1].response.generation_id
+    consumer.close()
+    leaves = run.wire.requests("LeaveGroup", group="shop")
+    again = run.consumer("again", group_id="shop", group_instance_id="till-1", auto_offset_reset="earliest")
+    again.subscribe("orders")
+    run.produce("orders", "second")
+    again.poll_until(condition=lambda seen: "second" in seen.values)
+
+    joins = run.wire.requests("JoinGroup", group="shop").answered(error="NONE")
+    run.expect(not leaves, "no LeaveGroup", seen="LeaveGroup", exchanges=leaves)
+    run.expect(
+        joins[-1].response.generation_id == generation,
+        f"the generation stays {generation}",
+        seen=joins[-1].response.generation_id,
+        exchanges=joins,
+    )
+
+
+@case(
+    "groups.classic.leave-on-close",
+    title="A dynamic member is closed",
+    level=Level.SHOULD,
+    rule="A member that is closed leaves the group, so that others get its partitions at once.",
+    source=Source("Kafka protocol guide", "LeaveGroup", "kafka-clients KafkaConsumer.close"),
+    needs=("consumer.classic",),
+    settings_needed=("auto_offset_reset",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+    on_kafka=True,
+)
+def leave_on_close(run: CaseRun) -> None:
+    """No fault."""
+    run.produce("orders", "first")
+    consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
+    consumer.subscribe("orders")
+    consumer.poll_until(records=1)
+
+    consumer.close()
+
+    run.expect(run.wire.requests("LeaveGroup", group="shop"), "LeaveGroup", seen="none")
+
+
+@case(
+    "groups.classic.coordinator-moved",
+    title="The coordinator moves",
+    level=Level.MUST,
+    rule="A member finds the new coordinator, and goes on with heartbeats and commits there.",
+    source=Source("Kafka protocol guide", "Error codes: NOT_COORDINATOR", "kafka-clients NotCoordinatorException"),
+    needs=("consumer.classic", "consumer.offsets"),
+    settings_needed=("auto_offset_reset", "heartbeat_interval_ms"),
+    cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"offsets.topic.replication.factor": 2}),
+)
+def coordinator_moved(run: CaseRun) -> None:
+    """The other node becomes the coordinator of the group."""
+    run.produce("orders", "first")
+    consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", heartbeat_interval_ms=100)
+    consumer.subscribe("orders")
+    consumer.poll_until(records=1)
+    run.cluster.move_coordinator("shop")
+    to = run.cluster.coordinator("shop")
+
+    def commits() -> bool:
+        consumer.poll(timeout_ms=100)
+        try:
+            consumer.commit(("orders", 0, 1))
+        except ClientError as error:
+            run.note(f"a commit fails with {error.name}")
+            return False
+        return True
+
+    run.wire.wait_until(commits)
+
+    commit = run.wire.requests("OffsetCommit", node=to)
+    run.expect(commit.answered(error="NONE"), f"a commit at node {to}", seen="none", exchanges=commit)
+    run.expect(consumer.committed("orders", 0) == 1, "offset 1 is committed", seen=consumer.committed("orders", 0))
+
+
+@case(
+    "groups.classic.partitions-added",
+    title="Partitions are added to a topic",
+    level=Level.MUST,
+    rule="After metadata shows more partitions the leader of the group rebalances, and they are read from the start.",
+    source=Source("kafka-clients documentation", "Consumer Groups and Topic Subscriptions", "metadata.max.age.ms"),
+    needs=("consumer.classic",),
+    settings_needed=("auto_offset_reset", "metadata_max_age_ms", "heartbeat_interval_ms"),
+    cluster=ClusterPlan(topics={"orders": 1}),
+    timeout_s=20,
+)
+def partitions_added(run: CaseRun) -> None:
+    """The topic gets a second partition while it is read."""
+    run.produce("orders", "first")
+    consumer = run.consumer(
+        group_id="shop", auto_offset_reset="earliest", metadata_max_age_ms=300, heartbeat_interval_ms=100
+    )
+    consumer.subscribe("orders")
+    consumer.poll_until(records=1)
+    with Client(run.cluster.bootstrap_servers) as admin:
+        grown = CreatePartitionsTopic(name="orders", count=2, assignments=None)
+        admin.send(CreatePartitionsRequest(topics=[grown], timeout_ms=1_000))
+    run.produce("orders", "second", partition=1)
+
+    polled = consumer.poll_until(records=1)
+
+    run.expect(polled.values == ["second"], "the record of the new partition", seen=polled.values)
+    run.expect(len(consumer.assignment()) == 2, "both partitions", seen=consumer.assignment())
+
+
+@case(
+    "groups.classic.cooperative",
+    title="Cooperative rebalancing when a second member joins",
+    level=Level.MUST,
+    rule="With cooperative assignors a member gives up only the partitions that another member gets.",
+    source=Source("KIP-429", "Consumer Rebalance Protocol"),
+    needs=("consumer.classic", "consumer.classic.cooperative", "consumer.rebalance_events"),
+    settings_needed=("assignors", "auto_offset_reset", "heartbeat_interval_ms"),
+    cluster=ClusterPlan(topics={"orders": 2}),
+    on_kafka=True,
+    timeout_s=25,
+)
+def cooperative(run: CaseRun) -> None:
+    """No fault: a second process of the driver joins the group of the first."""
+    common = {
+        "assignors": ["cooperative-sticky"],
+        "auto_offset_reset": "earliest",
+        "heartbeat_interval_ms": 100,
+    }
+    first = run.consumer(group_id="shop", **common)  # type: ignore[arg-type]
+    first.subscribe("orders")
+    run.wire.wait_until(lambda: first.poll(timeout_ms=100) and len(first.assignment()) == 2)
+    second = run.second_driver().consumer(group_id="shop", **common)  # type: ignore[arg-type]
+    second.subscribe("orders")
+    revoked: list[tuple[str, int]] = []
+
+    def are_both_assigned() -> bool:
+        for event in first.poll(timeout_ms=100).events:
+            if isinstance(event, PartitionsRevoked | PartitionsLost):
+                revoked.extend((each.topic, each.partition) for each in event.partitions)
+        second.poll(timeout_ms=100)
+        return len(first.assignment()) == 1 and len(second.assignment()) == 1
+
+    run.wire.wait_until(are_both_assigned, timeout_s=20)
+
+    joins = run.wire.requests("JoinGroup", group="shop")
+    run.expect(set(revoked) == second.assignment(), "one partition is given up", seen=revoked, exchanges=joins)

@@ -1,0 +1,184 @@
+"""Errors of Fetch and ListOffsets: those that are retried, and those that the application gets."""
+
+from __future__ import annotations
+
+from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
+from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.driver.failure import ClientError
+
+_ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
+
+
+def _retried(name: str, error: str, reason: str, *, at: str | None = None, refreshes: bool = False) -> Case:
+    """A case of an error of Fetch after which the same records are fetched again."""
+
+    def play(run: CaseRun) -> None:
+        run.produce("orders", "first", "second")
+        fault = run.cluster.faults.add("Fetch", topic="orders", times=2, error=error, error_at=at)
+        consumer = run.consumer()
+        consumer.assign(("orders", 0, "earliest"))
+
+        polled = consumer.poll_until(records=2)
+
+        refused = run.wire.requests("Fetch").answered(error=error)
+        run.expect(fault.hits == 2, "the client fetches again until it is not refused", seen=f"{fault.hits} refused")
+        run.expect(polled.values == ["first", "second"], "each record once", seen=polled.values, exchanges=refused)
+        if refreshes:
+            found = run.find_request("Metadata", after=refused[0])
+            run.should(found, f"metadata is refreshed after {error}", seen="no Metadata request", exchanges=refused)
+
+    play.__doc__ = f"The first two Fetch requests for orders-0 are answered with {error}."
+    decorate = case(
+        f"fetching.errors.{name}",
+        title=f"Fetch is refused twice with {error}",
+        level=Level.MUST,
+        rule=f"{reason} The consumer fetches the same offset again, and loses no record.",
+        source=_ERRORS,
+        needs=("consumer.assign",),
+        cluster=ClusterPlan(topics={"orders": 1}),
+        quick=name == "not-leader",
+    )
+    return decorate(play)
+
+
+not_leader = _retried(
+    "not-leader", "NOT_LEADER_OR_FOLLOWER", "The error is retriable: metadata is stale.", refreshes=True
+)
+fenced_leader_epoch = _retried(
+    "fenced-leader-epoch",
+    "FENCED_LEADER_EPOCH",
+    "The error is retriable: the client's leader epoch is older than the broker's.",
+)
+unknown_leader_epoch = _retried(
+    "unknown-leader-epoch",
+    "UNKNOWN_LEADER_EPOCH",
+    "The error is retriable: the broker does not know the client's leader epoch yet.",
+)
+unknown_topic = _retried(
+    "unknown-topic",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "The error is retriable: the broker may not know the partition yet.",
+    refreshes=True,
+)
+unknown_topic_id = _retried(
+    "unknown-topic-id",
+    "UNKNOWN_TOPIC_ID",
+    "The error is retriable: the broker does not know the id of the topic.",
+    refreshes=True,
+)
+offset_not_available = _retried(
+    "offset-not-available",
+    "OFFSET_NOT_AVAILABLE",
+    "The error is retriable: the leader has not yet learned how far the log is committed.",
+)
+storage = _retried(
+    "storage", "KAFKA_STORAGE_ERROR", "The error is retriable: another replica may lead soon.", refreshes=True
+)
+
+
+@case(
+    "fetching.errors.topic-authorization",
+    title="Fetch is refused with TOPIC_AUTHORIZATION_FAILED",
+    level=Level.MUST,
+    rule="The error is not retriable: the application gets it.",
+    source=Source(
+        "Kafka protocol guide", "Error codes: Retriable", "kafka-clients KafkaConsumer.poll, AuthorizationException"
+    ),
+    needs=("consumer.assign",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+)
+def topic_authorization(run: CaseRun) -> None:
+    """Every Fetch request for orders-0 is answered with TOPIC_AUTHORIZATION_FAILED."""
+    run.produce("orders", "first")
+    run.cluster.faults.add("Fetch", topic="orders", error="TOPIC_AUTHORIZATION_FAILED")
+    consumer = run.consumer()
+    consumer.assign(("orders", 0, "earliest"))
+
+    with run.expect_error("TOPIC_AUTHORIZATION_FAILED"):
+        consumer.poll_until(records=1, timeout_s=5)
+
+
+@case(
+    "fetching.errors.corrupt-records",
+    title="A batch whose checksum is wrong",
+    level=Level.MUST,
+    rule="A consumer that checks checksums gives no record of a batch with a wrong one to the application.",
+    source=Source("Kafka documentation", "check.crcs", "kafka-clients ConsumerConfig.CHECK_CRCS_DOC"),
+    needs=("consumer.assign",),
+    settings_needed=("check_crcs",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+)
+def corrupt_records(run: CaseRun) -> None:
+    """The batches of the first Fetch response with records have a wrong checksum; later ones are right."""
+    run.produce("orders", "first", "second")
+    run.cluster.faults.add("Fetch", topic="orders", times=1, corrupt_records=True)
+    consumer = run.consumer(check_crcs=True)
+    consumer.assign(("orders", 0, "earliest"))
+    reported = 0
+    values: list[str | None] = []
+    for _ in range(20):
+        try:
+            values += consumer.poll(timeout_ms=300).values
+        except ClientError as error:
+            reported += 1
+            run.note(f"the client reports {error.name}")
+        if values or reported:
+            break
+    damaged = run.wire.requests("Fetch", topic="orders")
+
+    run.expect(
+        reported or values == ["first", "second"],
+        "an error, or the records of a second Fetch request",
+        seen=f"records {values} without an error",
+        exchanges=damaged,
+    )
+    run.expect(
+        reported or len(damaged) > 1,
+        "the records of the damaged response are not delivered",
+        seen=f"records {values} of the only Fetch request",
+        exchanges=damaged,
+    )
+
+
+def _list_offsets(name: str, error: str, reason: str) -> Case:
+    """A case of an error of ListOffsets after which the offset is asked for again."""
+
+    def play(run: CaseRun) -> None:
+        run.produce("orders", "first")
+        fault = run.cluster.faults.add("ListOffsets", topic="orders", times=2, error=error)
+        consumer = run.consumer(auto_offset_reset="earliest")
+        consumer.assign(("orders", 0, "earliest"))
+
+        polled = consumer.poll_until(records=1)
+
+        asked = run.wire.requests("ListOffsets")
+        if not asked:
+            run.note("the client reads from the start without ListOffsets")
+            fault.remove()
+            return
+        run.expect(polled.values == ["first"], "the record at the earliest offset", seen=polled.values, exchanges=asked)
+        run.expect(len(asked) > 2, "ListOffsets is sent again", seen=f"{len(asked)} requests", exchanges=asked)
+
+    play.__doc__ = f"The first two ListOffsets requests are answered with {error}."
+    decorate = case(
+        f"fetching.list-offsets.{name}",
+        title=f"ListOffsets is refused twice with {error}",
+        level=Level.MUST,
+        rule=f"{reason} The consumer asks again, and then reads from the offset of the answer.",
+        source=_ERRORS,
+        needs=("consumer.assign",),
+        settings_needed=("auto_offset_reset",),
+        cluster=ClusterPlan(topics={"orders": 1}),
+    )
+    return decorate(play)
+
+
+list_not_leader = _list_offsets("not-leader", "NOT_LEADER_OR_FOLLOWER", "The error is retriable: metadata is stale.")
+list_leader_not_available = _list_offsets(
+    "leader-not-available", "LEADER_NOT_AVAILABLE", "The error is retriable: no replica leads the partition now."
+)
+list_unknown_leader_epoch = _list_offsets(
+    "unknown-leader-epoch",
+    "UNKNOWN_LEADER_EPOCH",
+    "The error is retriable: the broker does not know the client's leader epoch yet.",
+)
