@@ -172,7 +172,9 @@ def poll(client, timeout_ms, max_records=None, wakeup_after_ms=None):
         left = max(deadline - time.monotonic(), 0)
         first = list(opened.poll(min(left, 0.1))) if is_share else [opened.poll(min(left, 0.1))]
         more = [] if is_share or first[0] is None or first[0].error() else opened.consume((max_records or 500) - 1, 0) if max_records != 1 else []
-        for message in filter(None, [*first, *more]):
+        for message in [*first, *more]:
+            if message is None:  # Not `not message`: a message is false if its value is empty or null.
+                continue
             if message.error():
                 ERRORS.setdefault(client, message.error())
             else:

@@ -54,6 +54,14 @@ def offset_fetch(request: OffsetFetchRequest, ctx: Context) -> Outcome:
     )
 
 
+def refuse_offset_fetch(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
+    """A response with the error in the row of every group, or at the top for a request with one group."""
+    if not request.groups:
+        return OffsetFetchResponse(error_code=error.code, topics=[])
+    rows = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code) for group in request.groups]
+    return OffsetFetchResponse(groups=rows)
+
+
 def _fetch_group(group_request: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> Outcome:
     """The offsets of a group; with require_stable the response waits for replication.
 

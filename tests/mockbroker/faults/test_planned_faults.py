@@ -17,6 +17,7 @@ from kwire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import read_batches
 from mockbroker.faults import FaultError
@@ -510,3 +511,27 @@ def test_requests_above_the_listed_versions_end_the_connection_on_which_they_wer
 def test_versions_that_are_never_served_cannot_be_listed() -> None:
     with pytest.raises(FaultError, match="max_versions: Fetch: 3 is not served, only 4 to 18"):
         FaultyBroker().add("ApiVersions", max_versions={"Fetch": 3})
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_an_error_of_offset_fetch_is_in_the_row_of_the_group_or_at_the_top(version: int) -> None:
+    broker = FaultyBroker()
+    broker.add("OffsetFetch", group="g", error="COORDINATOR_LOAD_IN_PROGRESS")
+    if version >= 8:
+        response = broker.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), version)
+        assert [(row.group_id, row.error_code) for row in response.groups] == [("g", 14)]
+    else:
+        response = broker.call(OffsetFetchRequest(group_id="g", topics=None), version)
+        assert (response.error_code, response.groups) == (14, [])
+
+
+def test_a_field_of_bytes_is_set_to_null() -> None:
+    broker = FaultyBroker()
+    broker.add("Fetch", partition=0, set_fields={"responses.partitions.records": None})
+
+    response = _fetch(broker, 0)
+    if response is None:
+        broker.advance(500)
+        response = broker.take_response()
+
+    assert response.responses[0].partitions[0].records is None

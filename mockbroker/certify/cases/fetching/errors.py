@@ -5,6 +5,8 @@ from __future__ import annotations
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.driver.handles import ConsumerHandle
+from mockbroker.journal import Exchange
 
 _ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
 
@@ -24,7 +26,7 @@ def _retried(name: str, error: str, reason: str, *, at: str | None = None, refre
         run.expect(fault.hits == 2, "the client fetches again until it is not refused", seen=f"{fault.hits} refused")
         run.expect(polled.values == ["first", "second"], "each record once", seen=polled.values, exchanges=refused)
         if refreshes:
-            found = run.find_request("Metadata", after=refused[0])
+            found = _find_while_polling(run, consumer, refused[0])
             run.should(found, f"metadata is refreshed after {error}", seen="no Metadata request", exchanges=refused)
 
     play.__doc__ = f"The first two Fetch requests for orders-0 are answered with {error}."
@@ -39,6 +41,15 @@ def _retried(name: str, error: str, reason: str, *, at: str | None = None, refre
         quick=name == "not-leader",
     )
     return decorate(play)
+
+
+def _find_while_polling(run: CaseRun, consumer: ConsumerHandle, refused: Exchange) -> bool:
+    """Whether metadata is refreshed after an exchange, while the application polls on for a second at most."""
+    for _ in range(20):
+        if run.wire.requests("Metadata", after=refused):
+            return True
+        consumer.poll(timeout_ms=50)
+    return False
 
 
 not_leader = _retried(

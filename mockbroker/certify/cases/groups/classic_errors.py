@@ -15,7 +15,13 @@ def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         fault = run.cluster.faults.add(api, group="shop", times=1, error=error)
-        consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", heartbeat_interval_ms=100)
+        consumer = run.consumer(
+            group_id="shop",
+            auto_offset_reset="earliest",
+            heartbeat_interval_ms=100,
+            # A member that joins again with another id waits until the coordinator has removed the earlier one.
+            session_timeout_ms=2_000,
+        )
         consumer.subscribe("orders")
         polled = consumer.poll_until(records=1)
         run.wire.wait_until(lambda: consumer.poll(timeout_ms=50) and fault.hits)
@@ -34,8 +40,8 @@ def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick
         rule=reason,
         source=_ERRORS,
         needs=("consumer.classic",),
-        settings_needed=("auto_offset_reset", "heartbeat_interval_ms"),
-        cluster=ClusterPlan(topics={"orders": 1}),
+        settings_needed=("auto_offset_reset", "heartbeat_interval_ms", "session_timeout_ms"),
+        cluster=ClusterPlan(topics={"orders": 1}, properties={"group.min.session.timeout.ms": 1_000}),
         quick=quick,
     )
     return decorate(play)
@@ -123,7 +129,7 @@ def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", **extra)  # type: ignore[arg-type]
         consumer.subscribe("orders")
 
-        with run.expect_error(error):
+        with run.expect_error(error, "LOCAL_FATAL"):
             consumer.poll_until(records=1, timeout_s=5)
 
     play.__doc__ = f"Every {api} request of the group is answered with {error}."
