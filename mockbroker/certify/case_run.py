@@ -13,7 +13,7 @@ from mockbroker.certify.case import Case
 from mockbroker.certify.case_cluster import has_active_partitions
 from mockbroker.certify.driver.clients import DriverClients, RecordedCall
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
-from mockbroker.certify.driver.handles import ShareConsumerHandle
+from mockbroker.certify.driver.handles import Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.expectations import Exchanges, ExpectationFailed, exchange_numbers
@@ -126,6 +126,23 @@ class CaseRun(DriverClients):
             return self.wire.wait_for_request(api, timeout_s=timeout_s, **filters)
         except WaitTimeout:
             return None
+
+    def poll_for(
+        self, consumer: PollingHandle, condition: Callable[[], object], expected: str, *, timeout_s: float = 10.0
+    ) -> Polled:
+        """Poll until a condition of the cluster or of other clients is true. Returns: what the polls returned.
+
+        Raises: ExpectationFailed with `expected` if it is not true in time; ClientError, that of a poll.
+        """
+        polled = Polled([], [])
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise ExpectationFailed(expected, f"not within {timeout_s:g} s")
+            more = consumer.poll(timeout_ms=50)
+            polled.records.extend(more.records)
+            polled.events.extend(more.events)
+        return polled
 
     def has(self, capability: str) -> bool:
         """Whether the driver has a capability that the case can do without."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
@@ -55,9 +56,9 @@ def _check_value(name: str, value: FieldValue, kind: Any) -> None:
     """Check the value of a field by its type. Raises: FaultError for another, and for any bytes."""
     types = get_args(kind)
     if bytes in types or kind is bytes:
-        if value is not None or type(None) not in types:
-            null = ", only null" if type(None) in types else ""
-            raise FaultError(f"set_fields: {name}: the field has bytes, which cannot be set{null}")
+        if value != "" and (value is not None or type(None) not in types):
+            null = " or to null" if type(None) in types else ""
+            raise FaultError(f'set_fields: {name}: the field has bytes, which can only be set to ""{null}')
         return
     try:
         msgspec.convert(value, kind)
@@ -79,7 +80,15 @@ def _set_field(value: object, path: FieldPath, field_value: FieldValue, conditio
     elif value is not None and len(path) > 1:
         _set_field(getattr(value, path[0]), path[1:], field_value, condition)
     elif value is not None:
-        setattr(cast(Any, value), path[0], field_value)
+        is_bytes = field_value == "" and path[0] in _byte_fields(cast(Any, type(value)))
+        setattr(cast(Any, value), path[0], b"" if is_bytes else field_value)
+
+
+@cache
+def _byte_fields(cls: type[msgspec.Struct]) -> frozenset[str]:
+    """The fields of a class that have bytes."""
+    fields = msgspec.structs.fields(cls)
+    return frozenset(field.name for field in fields if field.type is bytes or bytes in get_args(field.type))
 
 
 def read_leaders(core: Core) -> dict[tuple[str, int], PartitionLeader]:

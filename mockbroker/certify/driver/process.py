@@ -27,7 +27,7 @@ LINE_BYTES_MAX = 1024 * 1024
 #: How many lines may wait to be read; a driver that writes more was not asked for them.
 LINES_MAX = 16
 #: What a driver has in addition to the time of the call itself, seconds.
-GRACE_S = 5.0
+GRACE_S = 10.0
 #: How long the first answer may take, as a JVM needs on a busy machine, seconds.
 HELLO_S = 30.0
 #: How long a driver may take to end after the end of its stdin, seconds.

@@ -525,13 +525,14 @@ def test_an_error_of_offset_fetch_is_in_the_row_of_the_group_or_at_the_top(versi
         assert (response.error_code, response.groups) == (14, [])
 
 
-def test_a_field_of_bytes_is_set_to_null() -> None:
+@pytest.mark.parametrize(("value", "records"), [(None, None), ("", b"")])
+def test_a_field_of_bytes_is_set_to_null_or_to_nothing(value: str | None, records: bytes | None) -> None:
     broker = FaultyBroker()
-    broker.add("Fetch", partition=0, set_fields={"responses.partitions.records": None})
+    broker.add("Fetch", partition=0, set_fields={"responses.partitions.records": value})
 
     response = _fetch(broker, 0)
     if response is None:
         broker.advance(500)
         response = broker.take_response()
 
-    assert response.responses[0].partitions[0].records is None
+    assert response.responses[0].partitions[0].records == records

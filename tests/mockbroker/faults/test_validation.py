@@ -66,7 +66,7 @@ from mockbroker.faults.validation import check_fault, create_fault
         (
             "Fetch",
             {"set_fields": {"responses.partitions.records": "x"}},
-            "set_fields: responses.partitions.records: the field has bytes, which cannot be set, only null",
+            'set_fields: responses.partitions.records: the field has bytes, which can only be set to "" or to null',
         ),
         ("Fetch", {"set_fields": {"throttle_time_ms": "x"}}, "set_fields: throttle_time_ms: Expected `int`, got `str`"),
         ("Fetch", {"stale": True}, "stale: a Fetch response has no leaders; Metadata"),

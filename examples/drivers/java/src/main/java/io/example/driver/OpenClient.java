@@ -20,7 +20,7 @@ import org.apache.kafka.common.TopicPartition;
 
 /** A client and the thread that calls it: some of its methods wait longer than a request of the protocol may. */
 abstract class OpenClient {
-    private static final long GRACE_MS = 3_000;
+    private static final long GRACE_MS = 8_000;
 
     private final ExecutorService thread = Executors.newSingleThreadExecutor(task -> {
         Thread created = new Thread(task, "driver-client");
