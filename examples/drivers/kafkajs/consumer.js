@@ -7,23 +7,23 @@ const EVERY_MS = 100
 
 export class ConsumerClient {
   constructor({ kafka, client, run, driver }) {
-    if (!client.groupId) throw new Unsupported('a consumer without a group')
     this.groupId = client.groupId
     this.fromBeginning = driver.autoOffsetReset === undefined ? undefined : driver.autoOffsetReset === 'earliest'
     this.run = run
     this.client = new kafkajs.Kafka(kafka)
-    this.consumer = this.client.consumer(client)
+    if (this.groupId) this.consumer = this.client.consumer(client)
     this.queue = [] // Batches that wait for a poll.
     this.taken = [] // Those of the last poll: they are processed when the next one begins.
     this.positions = new Map()
     this.events = []
     this.assigned = []
-    this.listen()
+    if (this.consumer) this.listen()
     this.methods = {
       subscribe: params => this.subscribe(params),
       unsubscribe: async () => {
         this.release()
         await this.consumer.stop()
+        this.assigned = []
         return {}
       },
       poll: params => this.poll(params),
@@ -48,12 +48,13 @@ export class ConsumerClient {
   }
 
   connect() {
+    if (!this.consumer) return Promise.reject(new Unsupported('a consumer without a group'))
     return this.connected ? Promise.resolve() : this.consumer.connect().then(() => { this.connected = true })
   }
 
   async close() {
     this.release()
-    await this.consumer.disconnect()
+    await this.consumer?.disconnect()
     await this.admin?.disconnect()
     return { events: this.events.splice(0) }
   }

@@ -3,6 +3,13 @@ import kafkajs from 'kafkajs'
 
 import { IllegalState, describe, withinTime } from './errors.js'
 
+// The client has an object of headers: several values of one name are an array.
+function headersOf({ headers = [] }) {
+  const byName = {}
+  for (const [name, value] of headers) (byName[name] ??= []).push(value)
+  return byName
+}
+
 export class ProducerClient {
   constructor({ kafka, client, driver }) {
     this.driver = driver
@@ -64,7 +71,7 @@ export class ProducerClient {
       value: record.value,
       ...((record.partition ?? partition) !== undefined && { partition: record.partition ?? partition }),
       ...(record.timestamp !== undefined && { timestamp: `${record.timestamp}` }),
-      headers: Object.fromEntries(record.headers ?? [])
+      headers: headersOf(record)
     }))
     const sent = {
       topic,

@@ -32,7 +32,6 @@ const PRODUCER = {
 const CONSUMER = {
   metadata_max_age_ms: ['client', 'metadataMaxAge'],
   group_id: ['client', 'groupId'],
-  assignors: ['driver', 'assignors'],
   session_timeout_ms: ['client', 'sessionTimeout'],
   heartbeat_interval_ms: ['client', 'heartbeatInterval'],
   auto_offset_reset: ['driver', 'autoOffsetReset'],
@@ -79,8 +78,6 @@ function addSecurity({ kafka, driver }) {
 function addChoices({ client, driver }) {
   if (driver.isolationLevel !== undefined) client.readUncommitted = driver.isolationLevel === 'read_uncommitted'
   if (driver.autoOffsetReset === 'none') throw new Unsupported('auto_offset_reset none')
-  const unknown = driver.assignors?.find(assignor => assignor !== 'roundrobin')
-  if (unknown) throw new Unsupported(`assignor ${unknown}`)
   if (driver.compression !== undefined && !['none', 'gzip'].includes(driver.compression)) {
     throw new Unsupported(`compression ${driver.compression} without a package for it`)
   }
