@@ -25,7 +25,7 @@ def fenced_epoch(run: CaseRun) -> None:
     run.cluster.produce("orders", "first")
     consumer.poll_until(records=1)
     run.cluster.faults.add("ConsumerGroupHeartbeat", times=1, error="FENCED_MEMBER_EPOCH")
-    fenced = run.in_background(lambda: consumer.poll_until(records=1, timeout_s=12))
+    fenced = run.in_background(lambda: consumer.poll_until(lambda seen: "second" in seen.values, timeout_s=12))
     [refused] = run.wire.wait_for_request("ConsumerGroupHeartbeat", error="FENCED_MEMBER_EPOCH")
 
     rejoined = run.wire.wait_for_request("ConsumerGroupHeartbeat", where={"member_epoch": 0}, after=refused)
