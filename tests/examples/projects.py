@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,18 +56,22 @@ def run_project(
     """
     env = {**os.environ, **(environment or {}), "MOCKBROKER": str(processes.command)}
     env["PYTHONPATH"] = str(EXAMPLES.parent)
-    written = "".join(_run(command, folder, env, timeout_s) for command in commands)
+    written = "".join(run_command(command, folder, env=env, timeout_s=timeout_s) for command in commands)
 
     assert processes.started(), written
     assert processes.running() == []
     return written
 
 
-def _run(command: list[str], folder: Path, env: Mapping[str, str], timeout_s: float) -> str:
+def run_command(command: list[str], folder: Path, *, timeout_s: float, env: Mapping[str, str] | None = None) -> str:
+    """Run one command, and end all that it started. Skips the test as `run_project` does. env: added to the test's own.
+
+    Returns: what it has written.
+    """
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env=env,
+        env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -83,6 +88,18 @@ def _run(command: list[str], folder: Path, env: Mapping[str, str], timeout_s: fl
         pytest.skip(f"{command[0]} cannot reach its registry")
     assert process.returncode == 0, written
     return written
+
+
+def find_cargo() -> str:
+    """The path of cargo. Without cargo 1.85 the test is skipped, also in CI, which does not install it."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("needs cargo, which this machine does not have")
+    done = subprocess.run([cargo, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    version = re.match(r"cargo (\d+)\.(\d+)", done.stdout)
+    if version is None or tuple(map(int, version.groups())) < (1, 85):
+        pytest.skip(f"needs cargo 1.85, not {done.stdout.strip() or done.stderr.strip()}")
+    return cargo
 
 
 def _is_running(pid: int) -> bool:
