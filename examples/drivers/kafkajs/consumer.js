@@ -132,7 +132,7 @@ export class ConsumerClient {
     return {}
   }
 
-  /** The consumer cannot tell: the client has this in its admin client. */
+  /** The consumer has no such method: the client has it in its admin client. */
   async committed({ partitions }) {
     if (!this.admin) {
       this.admin = this.client.admin()

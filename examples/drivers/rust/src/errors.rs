@@ -120,7 +120,7 @@ fn name_of(code: RDKafkaErrorCode) -> String {
     index.and_then(|index| KAFKA_NAMES.split_whitespace().nth(index)).unwrap_or(local).to_owned()
 }
 
-/// Whether an error only tells of the connections, which the client restores: not for the application.
+/// Whether an error only concerns connections, which the client restores: not for the application.
 pub fn is_informational(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
