@@ -22,12 +22,19 @@ class FileFault(Enum):
     SHORT_WRITE = "short write"
     SYNC_FAILS = "sync fails"
     BIT_FLIPS = "bit flips on read"
+    PROCESS_ENDS = "the process ends"
+
+
+class ProcessEnded(BaseException):  # Nothing in the process may handle it.
+    """The process was killed in the middle of a call. Its files fail in the same way from then on."""
 
 
 class SimulatedFiles:
     """Files in memory. choose_fault: asked before each call that can fail; capacity: bytes of the disk, None: no limit.
 
-    After a failed write a file has its old size, as with a real disk.
+    After a failed write a file has its old size, as with a real disk. Where the process ends at a write, a part of it
+    is there. on_fault: called for each fault that took effect, with None for a full disk. has_ended: these files
+    cannot be used any more.
     """
 
     def __init__(
@@ -36,24 +43,46 @@ class SimulatedFiles:
         *,
         choose_fault: Callable[[str], FileFault | None] = lambda _: None,
         capacity: int | None = None,
+        on_fault: Callable[[FileFault | None], None] = lambda _: None,
     ) -> None:
         self.capacity = capacity
         self.rng = rng
         self._choose_fault = choose_fault
+        self._on_fault = on_fault
+        self.has_ended = False
         self._contents: dict[str, bytearray] = {}
         self._folders = {""}
         self._on_disk: dict[str, bytes] = {}
         self._folders_on_disk = {""}
         self._unwritten: set[int] = set()
+        # Contents that replaced a file as a whole, and were not synced since.
+        self._replacing: set[int] = set()
 
     @property
     def used(self) -> int:
         """Bytes of all files; one with several names counts once."""
         return sum(map(len, {id(data): data for data in self._contents.values()}.values()))
 
+    def kill_process(self) -> SimulatedFiles:
+        """What is left when the process is killed: everything. These files cannot be used any more."""
+        left = self._copy_options()
+        left._contents, left._on_disk = self._contents, self._on_disk
+        left._folders, left._folders_on_disk = self._folders, self._folders_on_disk
+        left._unwritten, left._replacing = self._unwritten, self._replacing
+        self.has_ended = True
+        return left
+
+    def _copy_options(self) -> SimulatedFiles:
+        return SimulatedFiles(
+            self.rng, choose_fault=self._choose_fault, capacity=self.capacity, on_fault=self._on_fault
+        )
+
     def crash_machine(self) -> SimulatedFiles:
-        """What is left when the machine loses power: synced bytes, and of later appends a part, or zeros for it."""
-        left = SimulatedFiles(self.rng, choose_fault=self._choose_fault, capacity=self.capacity)
+        """What is left when the machine loses power: synced bytes, and of later appends a part, or zeros for it.
+
+        A file that was replaced as a whole has its old contents or the new ones.
+        """
+        left = self._copy_options()
         left._folders, left._folders_on_disk = set(self._folders_on_disk), set(self._folders_on_disk)
         # A file with several names is one file afterwards too.
         files: dict[int, str] = {}
@@ -63,6 +92,10 @@ class SimulatedFiles:
                 left._contents[path], left._on_disk[path] = left._contents[first], left._on_disk[first]
                 continue
             data = bytearray(synced)
+            if id(self._contents.get(path)) in self._replacing:
+                data = bytearray(self.rng.choice((synced, bytes(self._contents[path]))))
+                left._contents[path], left._on_disk[path] = data, bytes(data)
+                continue
             later = bytes(self._contents.get(path, b"")[len(synced) :])
             if later and bytes(self._contents[path][: len(synced)]) == synced:
                 kept = self.rng.randrange(len(later) + 1)
@@ -82,12 +115,15 @@ class SimulatedFiles:
 
     def create_folder(self, folder: str) -> None:
         """Create a folder, unless it exists."""
+        if folder not in self._folders:
+            self._check_change(folder)
         self._folders.add(folder)
         self._folders_on_disk.add(folder)
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder with everything in it."""
         self._check_folder(folder)
+        self._check_change(folder)
         for path in [path for path in self._contents if path.startswith(f"{folder}/")]:
             self.remove(path)
         self._folders.discard(folder)
@@ -96,7 +132,9 @@ class SimulatedFiles:
     def open_file(self, path: str) -> SimulatedFile:
         """A file for reading and appending, created if there is none."""
         self._check_folder(_parent_of(path))
-        self._contents.setdefault(path, bytearray())
+        if path not in self._contents:
+            self._check_change(path)
+            self._contents[path] = bytearray()
         return SimulatedFile(self, path)
 
     def read_file(self, path: str) -> bytes | None:
@@ -110,17 +148,22 @@ class SimulatedFiles:
         self.fail_write(path, len(data) - len(self._contents.get(path, b"")))
         self._contents[path] = bytearray(data)
         self.mark_written(path)
+        self._replacing.add(id(self._contents[path]))
         if sync:
             self.sync_file(path)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder another name. On the disk too: journals order renames."""
+        self._check_change(old)
+        self._rename(old, new)
+
+    def _rename(self, old: str, new: str) -> None:
         if old in self._folders:
             for folders in (self._folders, self._folders_on_disk):
                 folders.discard(old)
                 folders.add(new)
             for path in [path for path in self._contents if path.startswith(f"{old}/")]:
-                self.rename(path, f"{new}{path[len(old) :]}")
+                self._rename(path, f"{new}{path[len(old) :]}")
             return
         if old not in self._contents:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
@@ -132,6 +175,7 @@ class SimulatedFiles:
     def link(self, path: str, new: str) -> None:
         """Give a file a second name, on the disk too. A file of that name is replaced."""
         self._check_folder(_parent_of(new))
+        self._check_change(new)
         if path not in self._contents:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         self._contents[new] = self._contents[path]
@@ -145,6 +189,8 @@ class SimulatedFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
+        if path in self._contents:
+            self._check_change(path)
         self._contents.pop(path, None)
         self._on_disk.pop(path, None)
 
@@ -155,11 +201,12 @@ class SimulatedFiles:
     def sync_file(self, path: str) -> None:
         """Put the contents of a file on the disk."""
         contents = self._contents[path]
-        if self._choose_fault(path) is FileFault.SYNC_FAILS:
+        if self._take_fault(path, FileFault.SYNC_FAILS) is FileFault.SYNC_FAILS:
             self._unwritten.add(id(contents))
             raise OSError(errno.EIO, "simulated failure of fsync", path)
         if id(contents) in self._unwritten:
             return  # The system counts the pages as written: it reports a failure once.
+        self._replacing.discard(id(contents))
         synced = bytes(contents)
         for name in [name for name, data in self._contents.items() if data is contents]:
             self._on_disk[name] = synced
@@ -173,17 +220,37 @@ class SimulatedFiles:
         return self._contents[path]
 
     def fail_write(self, path: str, growth: int) -> None:
-        """Raise the error of a write by which a file grows, if it fails."""
-        fault = self._choose_fault(path)
-        if fault in (FileFault.WRITE_FAILS, FileFault.SHORT_WRITE):
+        """Raise the error of a write by which a file grows, if it fails. Raises: ProcessEnded before anything changes."""
+        fault = self._take_fault(path, FileFault.WRITE_FAILS, FileFault.SHORT_WRITE)
+        if fault is not None:
             raise OSError(errno.EIO, f"simulated: {fault.value}", path)
-        if self.capacity is not None and self.used + growth > self.capacity:
+        if self.capacity is not None and growth > 0 and self.used + growth > self.capacity:
+            self._on_fault(None)
             raise OSError(errno.ENOSPC, "simulated: no space left", path)
+
+    def _check_change(self, path: str) -> None:
+        """A change of names: with a failing disk or at the end of the process it does not happen."""
+        if self._take_fault(path, FileFault.WRITE_FAILS) is not None:
+            raise OSError(errno.EIO, "simulated: write fails", path)
+
+    def _take_fault(self, path: str, *possible: FileFault) -> FileFault | None:
+        """The fault of a call, if it is one of the possible ones. Raises: ProcessEnded."""
+        if self.has_ended:
+            raise ProcessEnded
+        fault = self._choose_fault(path)
+        if fault is FileFault.PROCESS_ENDS:
+            self.has_ended = True
+            raise ProcessEnded
+        if fault not in possible:
+            return None
+        self._on_fault(fault)
+        return fault
 
     def flip_bits(self, data: bytes, path: str) -> bytes:
         """The bytes as they are read: with a fault, one bit of them is wrong."""
         if not data or self._choose_fault(path) is not FileFault.BIT_FLIPS:
             return data
+        self._on_fault(FileFault.BIT_FLIPS)
         changed = bytearray(data)
         changed[self.rng.randrange(len(changed))] ^= 1 << self.rng.randrange(8)
         return bytes(changed)
@@ -212,11 +279,18 @@ class SimulatedFile:
 
     def append(self, data: Data) -> None:
         """Write all of it behind the end; if that fails the file is as before."""
-        self._files.fail_write(self._path, len(data))
-        self._files.contents_of(self._path).extend(data)
+        contents, was_ended = self._files.contents_of(self._path), self._files.has_ended
+        try:
+            self._files.fail_write(self._path, len(data))
+        except ProcessEnded:
+            if not was_ended:  # The system was in the middle of it.
+                contents.extend(data[: self._files.rng.randrange(len(data) + 1)])
+            raise
+        contents.extend(data)
 
     def truncate(self, size: int) -> None:
         """Cut the file."""
+        self._files.fail_write(self._path, 0)
         del self._files.contents_of(self._path)[size:]
 
     def rewrite(self, position: int) -> None:

@@ -28,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         release = choose_release(parsed.release, parsed.share_edition)
     except ConfigError as error:
         parser.error(str(error))
+    if parsed.disk and (parsed.share_edition is not None or parsed.share_persister != _PERSISTERS[0]):
+        parser.error("--disk: neither share editions nor another persister are stored in a data directory")
     logging.disable(logging.CRITICAL)  # Killed nodes close connections, and each would be logged.
     seeds = [parsed.seed] if parsed.seed is not None else range(parsed.first, parsed.first + parsed.seeds)
     total = Coverage()
@@ -39,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
                 release=release,
                 edition=parsed.share_edition,
                 persister=parsed.share_persister,
+                on_disk=parsed.disk,
             )
         except SeedFailed as failed:
             return _print_failure(failed, parsed)
@@ -63,7 +66,9 @@ def _print_failure(failed: SeedFailed, parsed: argparse.Namespace) -> int:
     release = "" if parsed.release is None else f" --release {parsed.release}"
     edition = "" if parsed.share_edition is None else f" --share-edition {parsed.share_edition}"
     persister = "" if parsed.share_persister == _PERSISTERS[0] else f" --share-persister {parsed.share_persister}"
-    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{release}{edition}{persister}")
+    disk = " --disk" if parsed.disk else ""
+    options = f"--steps {parsed.steps}{disk}{release}{edition}{persister}"
+    print(f"again: python -m mockbroker.sim --seed {failed.seed} {options}")
     return 1
 
 
@@ -76,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--share-edition", choices=SHARE_EDITIONS, help="edition of KIP-932 (that of the release)")
     persister_help = "as the option of mockbroker"
     parser.add_argument("--share-persister", default=_PERSISTERS[0], choices=_PERSISTERS, help=persister_help)
+    disk_help = "with a data directory on a disk that fails, and a process that ends and starts again"
+    parser.add_argument("--disk", action="store_true", help=disk_help)
     parser.add_argument("--steps", type=int, default=200, help="the number of steps of each seed (200)")
     return parser
 

@@ -112,7 +112,11 @@ class Admin(Actor):
 
     def _alter_config(self, group_id: str, name: str, value: str) -> str:
         def changed(response: IncrementalAlterConfigsResponse) -> None:
-            assert not response.responses[0].error_code, response
+            code = response.responses[0].error_code
+            if self._cluster.is_refused_by_disk(code):
+                self._count("refused by the disk")
+                return
+            assert not code, response
             self._count("config changed")
             if name == _LIMIT:
                 self._cluster.invariants.update_limit(group_id)

@@ -47,6 +47,11 @@ _NODE_FAULTS = ("leader moved", "coordinator moved", "node killed", "node stoppe
 #: What the simulation does to requests, clients and nodes.
 FAULTS = _CLIENT_FAULTS + _NODE_FAULTS
 
+#: What happens to a cluster with a data directory, and what it promises its clients.
+DISK_FAULTS = ("write failed", "short write", "sync failed", "bit flipped", "disk full")
+PROCESS_ENDS = ("process ended", "process killed", "machine crashed", "process ended in a call")
+PROMISES = ("batch acknowledged", "batch sent again", "transaction promised", "offset promised", "refused by the disk")
+
 #: By API key, the actions that need the API.
 _BY_API = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}
 #: Situations that only the messages of 4.3.0 can express.
@@ -76,7 +81,9 @@ def _absent_names(rules: ShareRules, dialect: EditionClient) -> list[str]:
 class Coverage:
     """Counts by name. All names exist from the start, so that one that never occurred has the count zero."""
 
-    def __init__(self, rules: ShareRules = RELEASED, dialect: EditionClient | None = None) -> None:
+    def __init__(
+        self, rules: ShareRules = RELEASED, dialect: EditionClient | None = None, *, on_disk: bool = False
+    ) -> None:
         self._table = dict(TRANSITIONS)  # Uncommitted records are not a state of 4.3.0.
         if rules.acquisition.marker_reader is None:
             del self._table[RecordState.UNCOMMITTED]
@@ -89,6 +96,7 @@ class Coverage:
         ]
         names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS)
         names += _QUEUE_SITUATIONS if has_queues else ()
+        names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES) if on_disk else ()
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
         self.absent = _absent_names(rules, dialect) if dialect is not None else []
 

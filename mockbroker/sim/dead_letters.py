@@ -43,6 +43,15 @@ class DeadLetterChecker:
         self._found_ms: dict[_Delivery, int] = {}
         self._expected_ms: dict[_Delivery, int] = {}
 
+    def replace_core(self, core: Core) -> None:
+        """Another process has started on the data directory."""
+        self._core = core
+        for name in QUEUE_NAMES.values():
+            topic, store = core.state.metadata.topic(name), core.state.log_store
+            for partition in [] if topic is None or store is None else topic.partitions:
+                log = store.open_log(topic, partition.index)
+                self._batches.forget_lost((topic.topic_id, partition.index), log)
+
     def record_disturbance(self) -> None:
         """Something happens now that excuses a missing or a second dead letter."""
         self._disturbed_ms.append(self._core.now_ms)

@@ -18,14 +18,20 @@ class Faults:
 
     def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
         self._cluster = cluster
-        self._control = ClusterControl(cluster.core)
         self._count = cluster.coverage.count
         self._rng = rng
-        self._stopped_node: int | None = None
         self._record_disturbance = cluster.invariants.dead_letters.record_disturbance
         self._network = NetworkSimulator(rng, cluster.coverage, self._record_disturbance)
-        cluster.core.state.inter_broker.plan_delivery = self._network.plan_delivery
-        cluster.core.state.inter_broker.loading_ms = self._network.loading_ms
+        self._connect_core()
+        cluster.on_restart.append(self._connect_core)
+
+    def _connect_core(self) -> None:
+        """Act on the present core, in which all nodes run."""
+        core = self._cluster.core
+        self._control = ClusterControl(core)
+        self._stopped_node: int | None = None
+        core.state.inter_broker.plan_delivery = self._network.plan_delivery
+        core.state.inter_broker.loading_ms = self._network.loading_ms
 
     def act(self) -> str:
         """Cause one fault, or end one."""
@@ -35,7 +41,8 @@ class Faults:
             (3, self._move_coordinator),
             (3, self._stop_node if self._stopped_node is None else self._start_node),
         ]
-        return perform_action(self._rng, actions)
+        with self._cluster.in_broker():
+            return perform_action(self._rng, actions)
 
     def restore(self) -> None:
         """End all faults."""

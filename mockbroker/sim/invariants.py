@@ -43,10 +43,7 @@ class Invariants:
     """Follows every share partition of the given keys through all its incarnations. Every method raises Violation."""
 
     def __init__(self, core: Core, coverage: Coverage) -> None:
-        self._core = core
-        self._metadata = core.state.metadata
-        self._nodes = core.state.inter_broker.nodes
-        self._rules = core.state.rules
+        self._set_core(core)
         self._coverage = coverage
         self._count = coverage.count
         self._log_reader = LogContentsReader(self._find_log)
@@ -62,6 +59,31 @@ class Invariants:
         self._log_starts: dict[tuple[bytes, int], int] = {}
         #: The offset from which on a share partition delivers nothing.
         self._stuck: dict[ShareKey, int | None] = {}
+
+    def _set_core(self, core: Core) -> None:
+        self._core = core
+        self._metadata = core.state.metadata
+        self._nodes = core.state.inter_broker.nodes
+        self._rules = core.state.rules
+
+    def replace_core(self, core: Core, *, is_crash: bool) -> None:
+        """Another process has started on the data directory: everything in memory is loaded again.
+
+        is_crash: what was not on the disk is lost, also from what was read of the share coordinator's topic.
+        """
+        self._set_core(core)
+        self.dead_letters.replace_core(core)
+        self.dead_letters.record_disturbance()
+        self._checkers.clear()
+        self._log_reader.forget_versions()
+        for key, model in self.models.items():
+            self._stale.add(key)
+            if not model.is_deleted:
+                self.update_limit(key.group_id)
+            if is_crash:
+                model.stored = None
+        if is_crash:
+            self._states.forget_lost(self._state_logs())
 
     def set_partitions(self, keys: Iterable[ShareKey]) -> None:
         """Set all existing share partitions: topics were created, extended or deleted."""

@@ -34,6 +34,10 @@ class LogContentsReader:
         self._contents: dict[TopicPartitionKey, LogContents] = {}
         self._versions: dict[TopicPartitionKey, tuple[object, ...]] = {}
 
+    def forget_versions(self) -> None:
+        """Read all logs again: they were opened by another process."""
+        self._versions.clear()
+
     def read_contents(self, partition_key: TopicPartitionKey) -> LogContents:
         """The contents of a log; those read last if the topic was deleted."""
         contents = self._contents.setdefault(partition_key, LogContents())

@@ -67,9 +67,10 @@ class Operator(Actor):
 
     def restore(self) -> None:
         """Switch share groups on again, and remove quotas."""
-        if self._is_off:
+        on_disk = self._cluster.disk is not None  # Where changes are refused that were requested before.
+        if self._is_off or on_disk:
             self._switch_on()
-        for key in sorted(self._limited):
+        for key in sorted(_QUOTAS if on_disk else self._limited):
             self._set_quota(key, None)
 
     # Topics.
@@ -92,6 +93,7 @@ class Operator(Actor):
     def _delete_topic(self) -> str:
         """Delete a topic, and create another one of its name."""
         name = DELETED_TOPIC
+        self._cluster.records.start_deletion(name)
         self._send(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=1_000), 6)
         self._complete_topic_change()
         self._short_retention.discard(name)
@@ -140,6 +142,10 @@ class Operator(Actor):
 
     def _set_level(self, level: int, kind: int) -> None:
         def changed(answer: UpdateFeaturesResponse) -> None:
+            if self._cluster.is_refused_by_disk(answer.error_code):
+                self._count("refused by the disk")
+                self._is_off = not self._is_off
+                return
             assert not answer.error_code, answer
 
         self._cluster.invariants.dead_letters.record_disturbance()

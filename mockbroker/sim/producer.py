@@ -94,11 +94,13 @@ class Producer:
         request = ProduceRequest(self._transactional_id, acks=-1, timeout_ms=1_000, topic_data=[data])
 
         def produced(answer: ProduceResponse) -> None:
-            code = answer.responses[0].partition_responses[0].error_code
-            if code:
+            row = answer.responses[0].partition_responses[0]
+            if row.error_code:
                 self._reset()
                 self._count("produce refused")
             else:
+                if self._cluster.disk is not None:
+                    self._cluster.records.record_acknowledged(topic, partition_key[1], row.base_offset, batch)
                 self._sequences[partition_key] = sequence + count
                 self._count("produced in a transaction" if self._transactional_id else "produced in sequence")
 

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from kwire.error_codes import ErrorCode
 from mockbroker.build import build_core
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.keys import Scope
 from mockbroker.config.releases import choose_release
 from mockbroker.editions.configs import config_dialect
+from mockbroker.engine.core import Core
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
+from mockbroker.sim.disk.simulated_disk import ProcessEnd, SimulatedDisk
+from mockbroker.sim.disk.stored_records import StoredRecords
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
-from mockbroker.sim.simulated_topics import GROUP_IDS, QUEUE_NAMES, TOPICS
+from mockbroker.sim.simulated_topics import GROUP_IDS, PROMISED_TOPICS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.wire import Wire
 from mockbroker.state.metadata.topics import CoordinatorKind, Topic, TopicPartitionKey
 from mockbroker.state.share.share_session import ShareSession
@@ -59,33 +64,83 @@ class GroupMember(Protocol):
 
 
 class SimulatedCluster:
-    """The cluster of one seed and its clock. members: the simulated group members, set by the simulation."""
+    """The cluster of one seed and its clock. members: the simulated group members, set by the simulation.
+
+    disk: its data directory, None for a cluster in memory. records: what was acknowledged of it. on_restart: called
+    when another process has started on the data directory.
+    """
 
     def __init__(
-        self, seed: int, *, release: str | None = None, edition: str | None = None, persister: str = "default"
+        self,
+        seed: int,
+        *,
+        release: str | None = None,
+        edition: str | None = None,
+        persister: str = "default",
+        on_disk: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.members: Sequence[GroupMember] = ()
+        self._edition, self._persister = edition, persister
         self._config_dialect = config_dialect(edition)
-        release = choose_release(release, edition)
-        given = {self.config_name(Scope.BROKER, name): text for name, text in _CONFIG.items()}
-        self.core = build_core(
-            config=BrokerConfig(given, release=release, dialect=self._config_dialect),
-            node_count=_NODE_COUNT,
-            features=finalize_levels((), release),
-            topics=TOPICS,
-            rng=self.new_rng(),
-            now_ms=_START_MS,
-            share_edition=edition,
-            share_persister=persister,
-        )
+        self._release = choose_release(release, edition)
+        self.disk: SimulatedDisk | None = None
+        self.on_restart: list[Callable[[], None]] = []
+        counts: list[Coverage] = []
+        if on_disk:
+            self.disk = SimulatedDisk(
+                self.new_rng(), lambda name: counts[0].count(name), fsync=self.rng.random() < 0.5
+            )
+        self.core = self._start_core(_START_MS)
         self.client_dialect = EditionClient(edition, self.core.routes)
-        self.coverage = Coverage(self.core.state.rules, self.client_dialect)
-        for node in self.core.state.nodes.values():
-            node.add_endpoint("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
-        self.wire = Wire(self.core, self.client_dialect)
+        self.coverage = Coverage(self.core.state.rules, self.client_dialect, on_disk=on_disk)
+        counts.append(self.coverage)
+        self.wire = Wire(self.core, self.client_dialect, self.in_broker)
         self.invariants = Invariants(self.core, self.coverage)
+        self.records = StoredRecords(self.find_any_log, self.coverage.count)
         self.update_partitions()
+
+    def _start_core(self, now_ms: int) -> Core:
+        """A cluster in memory, or the one that is stored."""
+        given = {self.config_name(Scope.BROKER, name): text for name, text in _CONFIG.items()}
+        nodes = range(_NODE_COUNT)
+        topics = {**TOPICS, **(PROMISED_TOPICS if self.disk is not None else {})}
+        stored = None if self.disk is None else self.disk.open_cluster(nodes)
+        core = build_core(
+            config=BrokerConfig(given, release=self._release, dialect=self._config_dialect),
+            node_count=_NODE_COUNT,
+            features=finalize_levels((), self._release),
+            topics=topics if stored is None or stored.is_new else {},
+            rng=self.new_rng(),
+            now_ms=now_ms,
+            share_edition=self._edition,
+            share_persister=self._persister,
+            stored=stored,
+        )
+        for node in core.state.nodes.values():
+            node.add_endpoint("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
+        core.requests.write_metadata()
+        return core
+
+    def restart(self, how: ProcessEnd) -> None:
+        """End the process, and start another one on the same data directory."""
+        assert self.disk is not None
+        store = self.core.state.log_store
+        assert store is not None
+        with self.in_broker():
+            self.disk.end_process(how, store.close)
+        self.core = self._start_core(self.now_ms)
+        self.invariants.replace_core(self.core, is_crash=how is ProcessEnd.CRASHED)
+        self.wire.replace_core(self.core)
+        for listener in self.on_restart:
+            listener()
+        self.update_partitions()
+        self.records.check_all()
+        self.check()
+
+    def is_refused_by_disk(self, code: int) -> bool:
+        """Whether this error is that of a change that could not be written."""
+        return self.disk is not None and code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def new_rng(self) -> random.Random:
         """A random generator seeded by that of the cluster."""
@@ -110,8 +165,8 @@ class SimulatedCluster:
 
     def topics(self) -> list[Topic]:
         """The topics that groups read."""
-        queues = QUEUE_NAMES.values()
-        return [topic for topic in self.core.state.metadata.topics() if not topic.internal and topic.name not in queues]
+        others = {*QUEUE_NAMES.values(), *PROMISED_TOPICS}
+        return [topic for topic in self.core.state.metadata.topics() if not topic.internal and topic.name not in others]
 
     def partition_keys(self) -> list[TopicPartitionKey]:
         """The partitions of these topics."""
@@ -165,6 +220,11 @@ class SimulatedCluster:
         except KafkaError:
             return None
 
+    def find_any_log(self, partition_key: TopicPartitionKey) -> PartitionLog | None:
+        """The log of a partition, with or without a leader; None if its topic does not exist."""
+        topic, store = self.find_topic(partition_key), self.core.state.log_store
+        return None if topic is None or store is None else store.open_log(topic, partition_key[1])
+
     def find_session(self, node_id: int, group_id: str, member_id: str) -> ShareSession | None:
         """A member's share session on a node."""
         node = self.core.state.inter_broker.nodes.get(node_id)
@@ -190,12 +250,18 @@ class SimulatedCluster:
         self.invariants.check()
         self.wire.deliver_responses()
 
+    def in_broker(self) -> AbstractContextManager[None]:
+        """The context of calls of the core: in it the disk fails."""
+        return nullcontext() if self.disk is None else self.disk.in_broker()
+
     def advance(self, duration_ms: int) -> None:
         """Advance the clock from one deadline to the next, and check at each."""
         self.check()  # The effects of requests, before the clock moves.
         target_ms = self.now_ms + duration_ms
         while (due_ms := self.core.next_deadline_ms()) is not None and due_ms <= target_ms:
-            self.core.advance(max(due_ms, self.now_ms))
+            with self.in_broker():
+                self.core.advance(max(due_ms, self.now_ms))
             self.check()
-        self.core.advance(target_ms)
+        with self.in_broker():
+            self.core.advance(target_ms)
         self.check()

@@ -12,3 +12,5 @@ GROUP_IDS = ("g", "h")
 QUEUE_NAMES = {"g": "dlq.g", "h": "dlq.h"}
 COPYING_GROUP, SMALL_BATCH_BYTES = "h", "700"
 QUEUE_PARTITIONS = {"g": 1, "h": 2}
+#: Topics of clients whose promises are checked with a data directory, and which no group reads.
+PROMISED_TOPICS = {"sequences": 2, "transactions": 2}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mockbroker.log_directory.simulated_files import ProcessEnded
 from mockbroker.sim.admin import Admin
+from mockbroker.sim.disk.disk_clients import DiskClients
 from mockbroker.sim.faults import Faults
 from mockbroker.sim.member import Member
 from mockbroker.sim.operator import Operator
@@ -26,9 +28,17 @@ class Simulation:
     """The clients and faults of one seed, and the cluster that they act on."""
 
     def __init__(
-        self, seed: int, *, release: str | None = None, edition: str | None = None, persister: str = "default"
+        self,
+        seed: int,
+        *,
+        release: str | None = None,
+        edition: str | None = None,
+        persister: str = "default",
+        on_disk: bool = False,
     ) -> None:
-        self.cluster = cluster = SimulatedCluster(seed, release=release, edition=edition, persister=persister)
+        self.cluster = cluster = SimulatedCluster(
+            seed, release=release, edition=edition, persister=persister, on_disk=on_disk
+        )
         self._faults = Faults(cluster, cluster.new_rng())
         self._admin = Admin(cluster, cluster.new_rng())
         self._operator = Operator(cluster, cluster.new_rng())
@@ -36,6 +46,7 @@ class Simulation:
         groups = {"m1": "g", "m2": "g", "m3": "g", "n1": "h", "n2": "h"}
         self._members = [Member(name, group_id, cluster, cluster.new_rng()) for name, group_id in groups.items()]
         cluster.members = self._members
+        self._disk_clients = None if cluster.disk is None else DiskClients(cluster, cluster.disk)
 
     def prepare(self) -> None:
         """Create the compacted topic and configure the groups."""
@@ -44,7 +55,7 @@ class Simulation:
 
     def step(self) -> str:
         """Perform one random action. Returns: its description."""
-        rng = self.cluster.rng
+        rng, on_disk = self.cluster.rng, self._disk_clients
         actions: list[tuple[int, Callable[[], str]]] = [
             (56, lambda: rng.choice(self._members).act()),
             (10, self._admin.produce),
@@ -54,8 +65,15 @@ class Simulation:
             (2, self._operator.act),
             (6, self._faults.act),
         ]
-        description = perform_action(rng, actions)
-        self.cluster.advance(0)
+        if on_disk is None:
+            description = perform_action(rng, actions)
+            self.cluster.advance(0)
+            return description
+        try:
+            description = perform_action(rng, [*actions, (24, on_disk.act), (4, on_disk.faults.act)])
+            self.cluster.advance(0)
+        except ProcessEnded:
+            return on_disk.faults.end_in_call()
         return description
 
     def _advance_randomly(self) -> str:
@@ -69,6 +87,8 @@ class Simulation:
 
     def finish(self) -> None:
         """End all faults and clients; then one new member of each group consumes the remaining records."""
+        if self._disk_clients is not None:
+            self._disk_clients.faults.restore()
         self._faults.restore()
         self._operator.restore()
         for member in self._members:
@@ -79,6 +99,8 @@ class Simulation:
             self._drain(Member(f"last-{group_id}", group_id, self.cluster, self.cluster.rng))
             self.cluster.invariants.record_drained(group_id)
         self.cluster.invariants.check_complete()
+        if self._disk_clients is not None:
+            self._disk_clients.check()
 
     def _drain(self, member: Member) -> None:
         invariants = self.cluster.invariants
@@ -105,9 +127,13 @@ def run(
     release: str | None = None,
     edition: str | None = None,
     persister: str = "default",
+    on_disk: bool = False,
 ) -> SimulatedCluster:
-    """Run one seed to its end; `trace` receives a line for each step. Raises: SeedFailed with the steps before."""
-    simulation = Simulation(seed, release=release, edition=edition, persister=persister)
+    """Run one seed to its end; `trace` receives a line for each step. Raises: SeedFailed with the steps before.
+
+    on_disk: with a data directory on a disk that fails, and processes that end.
+    """
+    simulation = Simulation(seed, release=release, edition=edition, persister=persister, on_disk=on_disk)
     cluster = simulation.cluster
     trace = [] if trace is None else trace
     try:

@@ -39,6 +39,11 @@ class NewBatches:
         return [batch for batch in batches if batch.base_offset >= after]
 
 
+    def forget_lost(self, key: Hashable, log: PartitionLog) -> None:
+        """Read from the end of a log that may be shorter than it was."""
+        self._read_to[key] = min(self._read_to.get(key, 0), log.end_offset)
+
+
 class StateTopic:
     """Reads the share coordinator's topic."""
 
@@ -51,6 +56,11 @@ class StateTopic:
         for shard, log in enumerate(logs):
             for batch in self._batches.read(shard, log):
                 yield from _starts_in(self._records, batch)
+
+    def forget_lost(self, logs: list[PartitionLog]) -> None:
+        """The machine has crashed: read what is written in place of what was lost."""
+        for shard, log in enumerate(logs):
+            self._batches.forget_lost(shard, log)
 
 
 class ControlRecords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +40,19 @@ class _ClientConnection:
 
 
 class Wire:
-    """Drives a core as the network server does: submits frames, takes the output, disconnects closed connections."""
+    """Drives a core as the network server does: submits frames, takes the output, disconnects closed connections.
 
-    def __init__(self, core: Core, dialect: EditionClient) -> None:
+    in_broker: the context of each call of the core.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        dialect: EditionClient,
+        in_broker: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self.core = core
+        self._in_broker = in_broker
         self._dialect = dialect
         self._connections: dict[int, _ClientConnection] = {}
         self._correlation_id = 0
@@ -82,17 +92,29 @@ class Wire:
         frame = headers.encode_request(translated.request, translated.version, self._correlation_id, connection.client)
         connection.pending.append(_PendingRequest(api_key, translated, done))
         self._hash_bytes(number, frame)
-        self.core.submit(number, frame, self.core.now_ms)
+        with self._in_broker():
+            self.core.submit(number, frame, self.core.now_ms)
 
     def disconnect(self, number: int) -> None:
         """End the connection from the client's side."""
         self._hash_bytes(number, b"hang up")
         self._connections.pop(number, None)
-        self.core.disconnect(number, self.core.now_ms)
+        with self._in_broker():
+            self.core.disconnect(number, self.core.now_ms)
+
+    def replace_core(self, core: Core) -> None:
+        """Another process runs: all connections are lost, and their clients called back."""
+        core.connection_count = self.core.connection_count  # Clients hold the numbers of lost connections.
+        self.core = core
+        lost, self._connections = self._connections, {}
+        for connection in lost.values():
+            connection.on_close()
 
     def deliver_responses(self) -> None:
         """Deliver the responses of the broker, in order."""
-        for output in self.core.take_output():
+        with self._in_broker():
+            outputs = self.core.take_output()
+        for output in outputs:
             connection = self._connections.get(output.connection_id)
             if connection is None:
                 continue
@@ -100,7 +122,8 @@ class Wire:
                 self._hash_bytes(output.connection_id, b"closed")
                 del self._connections[output.connection_id]
                 connection.on_close()
-                self.core.disconnect(output.connection_id, self.core.now_ms)
+                with self._in_broker():
+                    self.core.disconnect(output.connection_id, self.core.now_ms)
                 continue
             if not isinstance(output, Send):
                 continue  # A fault has left no whole frame, and so the request without an answer.

@@ -1,0 +1,70 @@
+"""`StoredRecords`: the batches whose acknowledgement a client has received; none of them may be missing or different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+from kwire.records import parse_header
+from mockbroker.sim.violation import Violation
+from mockbroker.state.metadata.topics import Topic, TopicPartitionKey
+from mockbroker.state.storage.partition_log import PartitionLog
+
+#: From the attributes on a batch is stored as it was produced: before them are offset, length, leader epoch and CRC.
+_PRODUCED_FROM = 17
+
+
+class _AcknowledgedBatch(NamedTuple):
+    """The bytes of a batch from its checksum on, which do not change. topic: its name."""
+
+    topic: str
+    data: bytes
+
+
+class StoredRecords:
+    """Follows all topics. find_log: the log of a partition, None if its topic does not exist."""
+
+    def __init__(
+        self, find_log: Callable[[TopicPartitionKey], PartitionLog | None], count: Callable[[str], None]
+    ) -> None:
+        self._find_log = find_log
+        self._count = count
+        self._batches: dict[TopicPartitionKey, dict[int, _AcknowledgedBatch]] = {}
+        self._deleted: set[str] = set()
+
+    def record_acknowledged(self, topic: Topic, partition_index: int, base_offset: int, batch: bytes) -> None:
+        """A producer with acks=all has got this offset for a batch."""
+        self._count("batch acknowledged")
+        batches = self._batches.setdefault((topic.topic_id, partition_index), {})
+        batches[base_offset] = _AcknowledgedBatch(topic.name, batch[_PRODUCED_FROM:])
+
+    def start_deletion(self, topic: str) -> None:
+        """An administrator deletes a topic: from now on it may be missing."""
+        self._deleted.add(topic)
+
+    def check_all(self) -> None:
+        """Compare the logs with what was acknowledged. Raises: Violation."""
+        for key, batches in list(self._batches.items()):
+            log = self._find_log(key)
+            if log is None:
+                self._forget_topic(key)
+            else:
+                self._check_log(key, log, batches)
+
+    def _forget_topic(self, key: TopicPartitionKey) -> None:
+        name = next(iter(self._batches.pop(key).values())).topic
+        if name not in self._deleted:
+            raise Violation(f"{name}-{key[1]} does not exist any more, with all of its acknowledged records")
+
+    def _check_log(self, key: TopicPartitionKey, log: PartitionLog, batches: dict[int, _AcknowledgedBatch]) -> None:
+        cleaned_to = log.segments.cleaned_to or 0
+        for offset in [offset for offset in batches if offset < max(log.start_offset, cleaned_to)]:
+            del batches[offset]  # Deleted, or perhaps compacted: they may be there again after a crash, or not.
+        for offset, batch in batches.items():
+            stored = next(islice(log.batches_from(offset), 1), None)
+            where = f"{batch.topic}-{key[1]} offset {offset}, which was acknowledged"
+            if stored is None or stored.base_offset != offset:
+                raise Violation(f"{where}: not in the log of {log.start_offset} to {log.end_offset}")
+            if bytes(stored.raw)[_PRODUCED_FROM:] != batch.data:
+                raise Violation(f"{where}: another batch is stored there, {parse_header(bytes(stored.raw))}")
