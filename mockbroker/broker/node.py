@@ -366,4 +366,4 @@ class Node:
         """Whether any partition of a coordinator's topic that this node leads has records."""
         topic = self._cluster.metadata.topic(INTERNAL_TOPICS[kind].name)
         led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
-        return topic is not None and any(self.logs.find_log(topic.topic_id, p.index).end_offset for p in led)
+        return topic is not None and any(self.logs.has_records(topic.topic_id, p.index) for p in led)

@@ -1,7 +1,8 @@
 """Asynchronous loading of the partitions of a coordinator's topic, which takes time and can be cancelled.
 
 Source: Kafka's CoordinatorRuntime and TransactionStateManager, which load in threads of their own. Until a partition is
-loaded, requests to its coordinator are refused with COORDINATOR_LOAD_IN_PROGRESS.
+loaded, requests to its coordinator are refused with COORDINATOR_LOAD_IN_PROGRESS. While its log cannot be read, loading
+is tried again each second; Kafka gives up until the next election.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.subjects import STORAGE
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.inter_broker import InterBrokerChannel
+
+
+#: The pause after a log could not be read.
+_RETRY_MS = 1_000
 
 
 class PartitionLoads:
@@ -32,14 +38,26 @@ class PartitionLoads:
         return bool(self._pending)
 
     def start(self, shard: int, load: Callable[[int], None], *, now_ms: int) -> None:
-        """Schedule `load(now_ms)` for a later `advance`; it does not run if the load is cancelled before."""
+        """Schedule `load(now_ms)` for a later `advance`; it does not run if the load is cancelled before.
+
+        A load that raises KAFKA_STORAGE_ERROR has changed nothing, and is repeated.
+        """
         self._count += 1
         number = self._pending[shard] = self._count
 
         def run(at_ms: int) -> None:
-            if self._pending.get(shard) == number:
-                del self._pending[shard]
+            if self._pending.get(shard) != number:
+                return
+            del self._pending[shard]
+            try:
                 load(at_ms)
+            except KafkaError as error:
+                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                    raise
+                template = "a coordinator cannot load partition %(partition)s, and tries again: %(error)s"
+                STORAGE.warning(template, partition=shard, error=error.message)
+                self._pending[shard] = number
+                self._channel.schedule(_RETRY_MS, run, now_ms=at_ms, owner=self._node_id)
 
         delay_ms = self._channel.loading_ms(self._node_id, now_ms)
         self._channel.schedule(delay_ms, run, now_ms=now_ms, owner=self._node_id)

@@ -1,16 +1,23 @@
 """Writes the segments that the log cleaner has compacted: `.cleaned` while they are written, `.swap` when complete.
 
-After a crash a `.swap` file is used instead of the segments that it replaces. Source: Kafka's Cleaner.cleanSegments and
+After a crash, and while it cannot be renamed, a `.swap` file is used instead of the segments that it replaces. Source: Kafka's Cleaner.cleanSegments and
 LocalLog.replaceSegments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
+import msgspec
+
+from kwire.error_codes import ErrorCode
+from kwire.errors import WireError
+from kwire.records import parse_header
 from mockbroker.disk_storage.packed_indexes import PackedIndexes
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_log import SegmentLog
+from mockbroker.kafka_error import KafkaError
 from mockbroker.log_directory.formats import names
 from mockbroker.state.storage.batches.batch_storage import CleanedSegment
 from mockbroker.state.storage.producers import AbortedTransaction
@@ -29,6 +36,7 @@ def write_compacted(
     aborted: filled while the batches are read. interval: the bytes between entries of an index.
     Raises: OSError, KAFKA_STORAGE_ERROR; then nothing is left of them.
     """
+    _remove_incomplete(folders)
     written: list[SegmentLog] = []
     try:
         for meta, batches in cleaned:
@@ -41,16 +49,39 @@ def write_compacted(
     except BaseException:
         for segment in written:
             for suffix in _SUFFIXES:
-                folders.remove(segment.name(suffix) + names.CLEANED)
-                folders.remove(segment.name(suffix) + names.SWAP)
+                with suppress(OSError):  # What is left is removed by the next compaction, or at the next start.
+                    folders.remove(segment.name(suffix) + names.SWAP)
+                    folders.remove(segment.name(suffix) + names.CLEANED)
         raise
+    for segment in written:
+        segment.set_suffix(names.SWAP)
     return written
 
 
-def finish_swap(folders: ReplicaFolders, segments: Iterable[SegmentLog]) -> None:
-    """Use the segments instead of those that have been removed. Raises: OSError."""
-    for segment in segments:
-        _rename(folders, segment, names.SWAP, "")
+class Swap(msgspec.Struct):
+    """Segments that are used instead of others, and the names of files of those that are not renamed yet."""
+
+    segments: list[SegmentLog]
+    replaced_names: list[str]
+
+    def finish(self, folders: ReplicaFolders, remove_file: Callable[[str], None]) -> None:
+        """Give the segments their names. Raises: OSError; it can be called again then.
+
+        remove_file: renames a file of a replaced segment, which is removed later.
+        """
+        while self.replaced_names:
+            remove_file(self.replaced_names[-1])
+            self.replaced_names.pop()
+        while self.segments:
+            _rename(folders, self.segments[-1], names.SWAP, "")
+            self.segments.pop().set_suffix("")
+
+
+def _remove_incomplete(folders: ReplicaFolders) -> None:
+    """Remove what a compaction that failed has left. Raises: OSError."""
+    for name in folders.files.list_names(folders.first):
+        if name.endswith((names.SWAP, names.CLEANED)):
+            folders.remove(name)
 
 
 def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, batches: Iterable[StoredBatch]) -> None:
@@ -59,6 +90,7 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     folders.create_file(name)
     packed, pending = segment.load_indexes(), bytearray()
     for batch in batches:
+        _check_batch(batch, folders.path(name))
         packed.add_batch(meta.size, batch.size, batch.last_offset, batch.max_timestamp)
         meta.add_batch(batch.size, batch.max_timestamp)
         pending += batch.raw
@@ -70,7 +102,17 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     file.sync()
 
 
+def _check_batch(batch: StoredBatch, path: str) -> None:
+    """A batch that was not read as it was written must not replace the one in the file. Raises: KAFKA_STORAGE_ERROR."""
+    try:
+        parse_header(batch.raw).check_crc()
+    except WireError as error:
+        problem = f"{path}: not compacted, the batch with offset {batch.base_offset} is damaged: {error}"
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
+
+
 def _rename(folders: ReplicaFolders, segment: SegmentLog, old: str, new: str) -> None:
     for suffix in _SUFFIXES:
-        if suffix != names.TRANSACTION_INDEX or folders.exists(segment.name(suffix) + old):
+        # There may be no aborted transactions, and an attempt before may have failed at the next file.
+        if folders.exists(segment.name(suffix) + old):
             folders.rename(segment.name(suffix) + old, segment.name(suffix) + new)

@@ -38,6 +38,9 @@ class FlushedLog(Protocol):
     def sync_closed(self) -> None:
         """Return when all segments but the active one are on the disk. Raises: OSError."""
 
+    def finish_swap(self) -> None:
+        """Have the files of compacted segments take the names of those that they replace. Raises: OSError."""
+
     def write_mark(self) -> None:
         """Write the indexes and producers up to here. Raises: OSError."""
 
@@ -59,7 +62,7 @@ class FlushSchedule:
         self._intervals = intervals
         self._write_checkpoints = write_checkpoints
         self._report = report
-        self._fsync = fsync
+        self.fsync = fsync
         self._next_ms: int | None = None
         self._checkpoint_ms: int | None = None
         self._closed_ms: int | None = None
@@ -67,6 +70,7 @@ class FlushSchedule:
         self._rolled: dict[FlushedLog, None] = {}
         self._rolled_before: dict[FlushedLog, None] = {}
         self._grown: dict[FlushedLog, None] = {}
+        self._swapping: dict[FlushedLog, int] = {}
         self._sync_ms: dict[FlushedLog, int] = {}
         self._is_start_moved = False
 
@@ -75,7 +79,7 @@ class FlushSchedule:
         if self._checkpoint_ms is None:
             self._checkpoint_ms = now_ms + self._intervals.high_watermarks_ms
             self._set_due(self._checkpoint_ms)
-        if self._fsync:
+        if self.fsync:
             if files not in self._sync_ms:
                 files.log.hold_unsynced(base_offset)
                 self._sync_ms[files] = now_ms
@@ -84,9 +88,20 @@ class FlushSchedule:
             self._sync_ms[files] = now_ms + flush.interval_max_ms
             self._set_due(self._sync_ms[files])
 
+    def sync_now(self, files: FlushedLog) -> None:
+        """Sync a log before its time. Raises: OSError; then it is tried again."""
+        files.sync()
+        self._sync_ms.pop(files, None)
+        files.log.hold_unsynced(None)
+
     def mark_grown(self, files: FlushedLog) -> None:
         """So much was appended to the active segment that its indexes should be written."""
         self._grown[files] = None
+        self._set_due(0)
+
+    def mark_swapping(self, files: FlushedLog) -> None:
+        """Compacted segments replace others from now on."""
+        self._swapping[files] = 0
         self._set_due(0)
 
     def mark_rolled(self, files: FlushedLog, *, now_ms: int) -> None:
@@ -106,6 +121,7 @@ class FlushSchedule:
         for logs in (self._rolled, self._rolled_before, self._grown):
             logs.pop(files, None)
         self._sync_ms.pop(files, None)
+        self._swapping.pop(files, None)
 
     def next_deadline_ms(self) -> int | None:
         """When there is something to do, or None."""
@@ -120,13 +136,17 @@ class FlushSchedule:
         grown, self._grown = self._grown, {}
         for files in grown:
             self._try(files.write_mark)
+        for files in [files for files, due_ms in self._swapping.items() if due_ms <= now_ms]:
+            del self._swapping[files]
+            if not self._try(files.finish_swap):
+                self._swapping[files] = now_ms + _RETRY_MS
         if self._closed_ms is not None and self._closed_ms <= now_ms:
             self._sync_closed(now_ms)
         if self._is_start_moved or (self._checkpoint_ms is not None and self._checkpoint_ms <= now_ms):
             self._is_start_moved, self._checkpoint_ms = False, None
             if not self._try(self._write_checkpoints):
                 self._checkpoint_ms = now_ms + _RETRY_MS
-        dues = [*self._sync_ms.values(), self._closed_ms, self._checkpoint_ms]
+        dues = [*self._sync_ms.values(), *self._swapping.values(), self._closed_ms, self._checkpoint_ms]
         self._next_ms = min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def _sync_log(self, files: FlushedLog, now_ms: int) -> None:

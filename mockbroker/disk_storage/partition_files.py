@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kwire.records import patch_offset_and_epoch
-from mockbroker.disk_storage.compacted_segments import finish_swap, write_compacted
+from mockbroker.disk_storage.compacted_segments import Swap, write_compacted
 from mockbroker.disk_storage.log_views import LogViews
 from mockbroker.disk_storage.packed_indexes import PackedIndexes
 from mockbroker.disk_storage.producer_files import ProducerFiles
@@ -73,6 +73,7 @@ class PartitionFiles:
         self._logs = list(segment_logs)
         self._views = LogViews(services.cache, end_offset)
         self._log: PartitionLog | None = None
+        self._swap: Swap | None = None
         self._marked_size = segment_logs[-1].meta.size if segment_logs else 0
 
     @property
@@ -82,8 +83,14 @@ class PartitionFiles:
         return self._log
 
     def bind(self, log: PartitionLog) -> None:
-        """Use the producers and offsets of this log."""
+        """Use the producers and offsets of this log.
+
+        Where acknowledgements wait for the disk, what a killed process has left in the page cache is written to it:
+        a batch that is sent again is acknowledged as a duplicate. Raises: OSError.
+        """
         self._log = log
+        if self._services.schedule.fsync and self.flushed_offset < log.end_offset:
+            self.sync()
 
     @property
     def active(self) -> SegmentLog:
@@ -111,6 +118,13 @@ class PartitionFiles:
         if at - self._marked_size > _MARK_INTERVAL:
             self._marked_size = at
             self._services.schedule.mark_grown(self)
+
+    def sync_unsynced(self) -> None:
+        """Put what was appended on the disk at once. Raises: KAFKA_STORAGE_ERROR."""
+        try:
+            self._services.schedule.sync_now(self)
+        except OSError as error:
+            raise self._services.fail(error) from error
 
     def roll_segment(self, base_offset: int, rules: RollRules, *, now_ms: int) -> None:
         """Start a segment at the end of the log. Raises: KAFKA_STORAGE_ERROR."""
@@ -201,11 +215,27 @@ class PartitionFiles:
         self._services.schedule.mark_changed()
 
     def drop_first_segments(self, count: int) -> None:
-        """Rename the files of the first segments, and remove them later."""
+        """Rename the files of the first segments, and remove them later. Raises: KAFKA_STORAGE_ERROR."""
+        self._require_swapped()
+        try:
+            self._sync_name_of(self._logs[count])
+        except OSError as error:
+            raise self._services.fail(error) from error
         removed, self._logs = self._logs[:count], self._logs[count:]
         self.segments.drop_first(count)
         for segment in removed:
             self._remove_segment(segment)
+
+    def _sync_name_of(self, segment: SegmentLog) -> None:
+        """Have the file of the first remaining segment on the disk: its name is the end of the log, if it is empty.
+
+        Raises: OSError.
+        """
+        if segment.meta.size:
+            return
+        self.folders.open_files.find_file(self.folders.path(segment.name(names.LOG))).sync()
+        for folder in self.folders.folders:
+            self.folders.files.sync_folder(folder)
 
     def replace_first_segments(
         self, count: int, end: int, cleaned: Iterable[CleanedSegment], aborted: Sequence[AbortedTransaction]
@@ -213,21 +243,40 @@ class PartitionFiles:
         """Replace the first segments by compacted ones. Raises: KAFKA_STORAGE_ERROR, and then they stay."""
         del end
         interval = self.active.load_indexes().interval
+        self._require_swapped()
         try:
             compacted = write_compacted(self.folders, cleaned, aborted, interval)
         except OSError as error:
             raise self._services.fail(error) from error
         replaced, self._logs[:count] = self._logs[:count], compacted
         bases = {segment.base_offset for segment in compacted}
+        replaced_names = []
         for segment in replaced:
-            self._remove_segment(segment, is_replaced=segment.base_offset in bases)
-        finish_swap(self.folders, compacted)
+            segment.mark_removed()
+            self._services.cache.forget(segment)
+            replaced_names += _names_of(segment, is_replaced=segment.base_offset in bases)
+        self._swap = Swap(list(compacted), replaced_names)
         self.segments.replace_first(count, [segment.meta for segment in compacted])
         self._views.reset(self.log.end_offset)
         self._services.schedule.mark_changed()
+        self._services.schedule.mark_swapping(self)
+
+    def finish_swap(self) -> None:
+        """Have the files of compacted segments take the names of those that they replace. Raises: OSError."""
+        if self._swap is not None:
+            topic = self.identity.topic
+            self._swap.finish(self.folders, lambda name: self._services.retire_file(self.folders, name, topic))
+            self._swap = None
+
+    def _require_swapped(self) -> None:
+        try:
+            self.finish_swap()
+        except OSError as error:
+            raise self._services.fail(error) from error
 
     def truncate_to(self, offset: int) -> list[StoredBatch]:
         """Remove and return the batches that end at an offset or later. Raises: KAFKA_STORAGE_ERROR."""
+        self._require_swapped()
         found = self.iterate_batches(offset, None)
         removed = [batch.with_bytes(bytes(batch.raw), max_timestamp=batch.max_timestamp) for batch in found]
         if not self._logs:
@@ -279,6 +328,7 @@ class PartitionFiles:
 
     def close(self) -> None:
         """Write everything to the disk: a clean shutdown. Raises: OSError."""
+        self.finish_swap()
         if self._logs:
             self.write_active_indexes()
             self.producer_files.write_snapshot(self.log.end_offset, self.log.producers.all_states())
@@ -327,12 +377,12 @@ class PartitionFiles:
             raise
         self.flushed_offset = batch.last_offset + 1
 
-    def _remove_segment(self, segment: SegmentLog, *, is_replaced: bool = False) -> None:
-        """Rename its files, and remove them later. is_replaced: the one that replaces it begins at the same offset."""
+    def _remove_segment(self, segment: SegmentLog) -> None:
+        """Rename its files, and remove them later."""
         segment.mark_removed()
         self._services.cache.forget(segment)
-        for suffix in (names.LOG, *names.INDEXES, *(() if is_replaced else (names.SNAPSHOT,))):
-            self._services.remove_file(self.folders, segment.name(suffix), self.identity.topic)
+        for name in _names_of(segment):
+            self._services.remove_file(self.folders, name, self.identity.topic)
 
     def _needs_roll(self, size: int, batch: NewBatch, rules: RollRules, now_ms: int) -> bool:
         if self.segments.needs_roll(size, batch.max_timestamp, rules, now_ms=now_ms):
@@ -349,6 +399,12 @@ class PartitionFiles:
 
     def _end_of(self, at: int) -> int:
         return self._logs[at + 1].base_offset if at + 1 < len(self._logs) else self.log.end_offset
+
+
+def _names_of(segment: SegmentLog, *, is_replaced: bool = False) -> list[str]:
+    """The files of a segment. is_replaced: one that begins at the same offset keeps the snapshot."""
+    suffixes = (names.LOG, *names.INDEXES, *(() if is_replaced else (names.SNAPSHOT,)))
+    return [segment.name(suffix) for suffix in suffixes]
 
 
 class _BatchesBetween:

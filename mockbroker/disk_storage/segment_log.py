@@ -28,7 +28,8 @@ _INDEXED_FIELDS = struct.Struct(">qiib6xi8xq")
 class SegmentLog:
     """The files of one segment. meta: its size and times. indexes: None while they are only in their files.
 
-    The files are read and written by `folders`; what is appended is in the file when `append` returns.
+    The files are read and written by `folders`; what is appended is in the file when `append` returns. A suffix behind
+    their names shows that they have not replaced others yet.
     """
 
     def __init__(self, folders: ReplicaFolders, meta: LogSegment, packed: PackedIndexes | None) -> None:
@@ -39,7 +40,7 @@ class SegmentLog:
         self._synced_size = 0
         self._has_failed_sync = False
         self._folders = folders
-        self._first_folder = self._path = ""
+        self._first_folder = self._path = self._suffix = ""
         self._is_removed = False
 
     @property
@@ -50,6 +51,10 @@ class SegmentLog:
     def name(self, suffix: str) -> str:
         """The name of one of its files."""
         return names.file_name(self.meta.base_offset, suffix)
+
+    def set_suffix(self, suffix: str) -> None:
+        """Its files have other names now."""
+        self._suffix, self._first_folder = suffix, ""
 
     def append(self, data: Data, *, last_offset: int, max_timestamp: int) -> int:
         """Append a batch to the file; returns its position. Raises: OSError, and then nothing has changed."""
@@ -68,8 +73,8 @@ class SegmentLog:
             self.indexes = PackedIndexes(
                 self.base_offset,
                 0,
-                self._folders.files.read_file(self._folders.path(self.name(names.OFFSET_INDEX))) or b"",
-                self._folders.files.read_file(self._folders.path(self.name(names.TIME_INDEX))) or b"",
+                self._folders.files.read_file(self._folders.path(self.name(names.OFFSET_INDEX) + self._suffix)) or b"",
+                self._folders.files.read_file(self._folders.path(self.name(names.TIME_INDEX) + self._suffix)) or b"",
             )
         return self.indexes
 
@@ -169,7 +174,7 @@ class SegmentLog:
         first = self._folders.first
         if first is not self._first_folder:
             # Not for each append: reassigned replicas have another first folder.
-            self._first_folder, self._path = first, self._folders.path(self.name(names.LOG))
+            self._first_folder, self._path = first, self._folders.path(self.name(names.LOG) + self._suffix)
         return self._folders.open_files.find_file(self._path)
 
 

@@ -55,10 +55,13 @@ class StorageServices:
     def remove_file(self, folders: ReplicaFolders, name: str, topic: str) -> None:
         """Rename a file of a partition, and remove it after the delay of its topic."""
         try:
-            path = folders.retire(name, names.DELETED)
+            self.retire_file(folders, name, topic)
         except OSError as error:
             self.report(f"{folders.path(name)}: cannot be removed: {error}")
-            return
+
+    def retire_file(self, folders: ReplicaFolders, name: str, topic: str) -> None:
+        """As `remove_file`. Raises: OSError."""
+        path = folders.retire(name, names.DELETED)
         if path is not None:
             self.removals.add_file(path, delay_ms=self._delay_ms_of(topic))
 

@@ -19,6 +19,7 @@ from mockbroker.log_directory.file_layer import FileLayer, OpenFile
 from mockbroker.log_directory.formats import checkpoints, indexes, names, producer_snapshots
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.segment_file import SegmentFile
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.stored_batch import StoredBatch
 
@@ -242,7 +243,7 @@ def _load_producers(
     for one in segments:
         try:
             producers.replay_batches(batch for batch in one.batches if batch.base_offset >= offset)
-        except WireError as error:
+        except (WireError, KafkaError) as error:
             raise DamagedFileError(one.segment.path(names.LOG), None, f"no valid batch: {error}") from error
     return producers
 

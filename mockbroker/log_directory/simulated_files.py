@@ -228,6 +228,11 @@ class SimulatedFiles:
             self._on_fault(None)
             raise OSError(errno.ENOSPC, "simulated: no space left", path)
 
+    def require_process(self) -> None:
+        """Raises: ProcessEnded."""
+        if self.has_ended:
+            raise ProcessEnded
+
     def _check_change(self, path: str) -> None:
         """A change of names: with a failing disk or at the end of the process it does not happen."""
         if self._take_fault(path, FileFault.WRITE_FAILS) is not None:
@@ -235,8 +240,7 @@ class SimulatedFiles:
 
     def _take_fault(self, path: str, *possible: FileFault) -> FileFault | None:
         """The fault of a call, if it is one of the possible ones. Raises: ProcessEnded."""
-        if self.has_ended:
-            raise ProcessEnded
+        self.require_process()
         fault = self._choose_fault(path)
         if fault is FileFault.PROCESS_ENDS:
             self.has_ended = True
@@ -289,8 +293,8 @@ class SimulatedFile:
         contents.extend(data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
-        self._files.fail_write(self._path, 0)
+        """Cut the file. That needs no space, and does not fail."""
+        self._files.require_process()
         del self._files.contents_of(self._path)[size:]
 
     def rewrite(self, position: int) -> None:

@@ -7,6 +7,7 @@ in the log as a whole or not at all. A snapshot replaces the segments before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from kwire.metadata_record import MetadataRecord
 from kwire.records.metadata.abort_transaction_record import AbortTransactionRecord
@@ -71,6 +72,7 @@ class MetadataLog:
         self._log_bytes = loaded.log_bytes
         base = loaded.segments[-1] if loaded.segments else loaded.end_offset
         self._file: OpenFile = files.open_file(self._path(file_name(base, LOG)))
+        self._size = self._file.size
         self._quorum: Quorum | None = None
 
     def _path(self, name: str) -> str:
@@ -141,7 +143,7 @@ class MetadataLog:
         if self._fsync:
             self._files.sync_folder(self._folder)
         self._file.close()
-        self._file = file
+        self._file, self._size = file, file.size
         self._snapshot_size, self._log_bytes = len(data), 0
         self._delete_before(snapshot)
         self._epochs = [(self.epoch, self.end_offset)]
@@ -156,14 +158,17 @@ class MetadataLog:
         self._file.close()
 
     def _append(self, data: bytes, count: int, now_ms: int) -> None:
-        size = self._file.size
+        if self._file.size != self._size:
+            self._file.truncate(self._size)  # What is left of a write that failed, and could not be cut then.
         self._file.append(data)
         if self._fsync:
             try:
                 self._file.sync()
             except OSError:
-                self._file.truncate(size)
+                with suppress(OSError):
+                    self._file.truncate(self._size)
                 raise
+        self._size += len(data)
         self.end_offset += count
         self._timestamp = now_ms
         self._log_bytes += len(data)

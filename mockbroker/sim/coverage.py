@@ -50,7 +50,8 @@ FAULTS = _CLIENT_FAULTS + _NODE_FAULTS
 #: What happens to a cluster with a data directory, and what it promises its clients.
 DISK_FAULTS = ("write failed", "short write", "sync failed", "bit flipped", "disk full")
 PROCESS_ENDS = ("process ended", "process killed", "machine crashed", "process ended in a call")
-PROMISES = ("batch acknowledged", "batch sent again", "transaction promised", "offset promised", "refused by the disk")
+PROMISES = ("batch acknowledged", "batch sent again", "transaction promised", "offset promised")
+_DISK_ANSWERS = ("refused by the disk", "damaged records received")
 
 #: By API key, the actions that need the API.
 _BY_API = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}
@@ -96,7 +97,7 @@ class Coverage:
         ]
         names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS)
         names += _QUEUE_SITUATIONS if has_queues else ()
-        names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES) if on_disk else ()
+        names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES, *_DISK_ANSWERS) if on_disk else ()
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
         self.absent = _absent_names(rules, dialect) if dialect is not None else []
 

@@ -261,11 +261,23 @@ class ShareClient:
         self._count("delivered in record_limit", int(is_strict))
         runs = [(run.first_offset, run.last_offset, run.delivery_count) for run in row.acquired_records]
         assert row.records is not None
-        offsets = [record.offset for batch in read_batches(row.records, partial_ok=True) for record in batch.records()]
+        offsets = self._read_offsets(row.records)
+        if offsets is None:
+            return  # The end of their locks releases the records.
         self._cluster.invariants.check_delivery(self.member_id, ShareKey(self.group_id, *partition_key), runs, offsets)
         held = self.held.setdefault(partition_key, set())
         for first, last, _ in runs:
             held.update(range(first, last + 1))
+
+    def _read_offsets(self, records: bytes | memoryview) -> list[int] | None:
+        """The offsets of received records; None if bits of them may have flipped on the disk."""
+        disk = self._cluster.disk
+        if disk is not None and disk.has_flipped_bits:
+            # A length can have flipped too: then the batch seems to be cut, as the last one of a response may be.
+            self._count("damaged records received")
+            return None
+        batches = read_batches(records, partial_ok=True)
+        return [record.offset for batch in batches for record in batch.records()]
 
     def _complete_request(
         self,

@@ -135,7 +135,7 @@ class GroupLog:
     def _mark_empty_as_loaded(self, topic: Topic) -> None:
         """Treat the empty partitions that this node leads as loaded."""
         led = self._led_partitions(topic)
-        self._loaded |= {shard for shard in led if not self._logs.find_log(topic.topic_id, shard).end_offset}
+        self._loaded |= {shard for shard in led if not self._logs.has_records(topic.topic_id, shard)}
 
     def _shard_of(self, group_id: str) -> int:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.GROUP, group_id)
@@ -157,8 +157,12 @@ class GroupLog:
         self._loaded.add(shard)
         log = self._logs.find_log(topic.topic_id, shard)
         state = GroupState(self.groups, self.offsets)
-        for batch in log.batches_below(log.end_offset):
-            state.replay_batch(self._cluster, shard, batch, now_ms=now_ms)
+        try:
+            for batch in log.batches_below(log.end_offset):
+                state.replay_batch(self._cluster, shard, batch, now_ms=now_ms)
+        except KafkaError:
+            self._unload(shard)
+            raise
         group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
         configs, broker_config = self._cluster.configs, dict(self._cluster.config)
         self.groups.resume_groups(

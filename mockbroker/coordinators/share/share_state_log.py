@@ -87,17 +87,20 @@ class ShareStateLog:
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
         led = set() if topic is None else self._led_partitions(topic)
         for shard in [shard for shard in self._snapshots if shard not in led]:
-            self.coordinator.unload_shard(shard)
-            del self._snapshots[shard]
-            self._pruned.pop(shard, None)
-            self._latest.pop(shard, None)
+            self._unload(shard)
         for shard in range(len(topic.partitions) if topic is not None else 0):
             if shard not in led:
                 self.loading.cancel(shard)
         for shard in led - self._snapshots.keys():
             assert topic is not None
-            if not self._logs.find_log(topic.topic_id, shard).end_offset:
+            if not self._logs.has_records(topic.topic_id, shard):
                 self._snapshots[shard] = {}
+
+    def _unload(self, shard: int) -> None:
+        self.coordinator.unload_shard(shard)
+        del self._snapshots[shard]
+        self._pruned.pop(shard, None)
+        self._latest.pop(shard, None)
 
     def load_led_partitions(self, *, now_ms: int) -> None:
         """After an election: start to load the shards that this node leads now."""
@@ -117,9 +120,13 @@ class ShareStateLog:
 
     def _load(self, topic: Topic, shard: int, _now_ms: int) -> None:
         self._snapshots[shard] = {}
-        for offset, fact in _read_facts(self._logs.find_log(topic.topic_id, shard), self._records):
-            self._track_snapshot(shard, offset, fact)
-            self.coordinator.replay_record(fact)
+        try:
+            for offset, fact in _read_facts(self._logs.find_log(topic.topic_id, shard), self._records):
+                self._track_snapshot(shard, offset, fact)
+                self.coordinator.replay_record(fact)
+        except KafkaError:
+            self._unload(shard)
+            raise
 
     # Writing.
 

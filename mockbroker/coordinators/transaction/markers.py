@@ -32,6 +32,7 @@ _RETRIABLE = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
 
@@ -57,7 +58,8 @@ def write_marker(
 ) -> None:
     """End a producer's transaction in a partition that `node` leads; in an offsets partition, also for its offsets.
 
-    Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+    Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
+    KAFKA_STORAGE_ERROR.
     """
     topic = metadata.topic(target.topic)
     if topic is None:
@@ -65,7 +67,8 @@ def write_marker(
     if target.topic == OFFSETS_TOPIC and target.partition_index in node.group_log.loading:
         # COORDINATOR_LOAD_IN_PROGRESS of a group coordinator is no error that the transaction coordinator handles.
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    node.logs.find_log(topic.topic_id, target.partition_index).append_marker(
+    log = node.logs.find_log(topic.topic_id, target.partition_index)
+    log.append_marker(
         commit=ending.commit,
         producer_id=ending.producer.producer_id,
         producer_epoch=ending.producer.epoch,
@@ -73,6 +76,7 @@ def write_marker(
         now_ms=now_ms,
         transaction_version=ending.version,
     )
+    log.sync_unsynced()
     if target.topic == OFFSETS_TOPIC:
         node.offsets.end_transaction(target.partition_index, ending.producer.producer_id, commit=ending.commit)
 

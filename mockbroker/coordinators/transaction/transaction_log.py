@@ -87,14 +87,15 @@ class TransactionLog:
 
     def _start_load(self, shard: int, epoch: int, now_ms: int) -> None:
         """Start to load a partition; an empty one is loaded at once."""
-        if not self._log(shard).end_offset:
+        if not self._has_records(shard):
             self._loaded[shard] = epoch
             return
         self._loading_epochs[shard] = epoch
 
         def load(at_ms: int) -> None:
+            transactions = _read_transactions(self._log(shard))
             self._loaded[shard] = self._loading_epochs.pop(shard)
-            self.coordinator.load_transactions(_read_transactions(self._log(shard)), now_ms=at_ms)
+            self.coordinator.load_transactions(transactions, now_ms=at_ms)
 
         self.loading.start(shard, load, now_ms=now_ms)
 
@@ -124,7 +125,7 @@ class TransactionLog:
         if partition.leader != self._logs.node_id:
             return None
         self.loading.require_finished(partition.index)
-        if partition.index not in self._loaded and not self._log(partition.index).end_offset:
+        if partition.index not in self._loaded and not self._has_records(partition.index):
             self._loaded[partition.index] = partition.leader_epoch
         return self._loaded.get(partition.index)
 
@@ -135,6 +136,10 @@ class TransactionLog:
         if len(partition.isr) < least:
             text = f"{len(partition.isr)} replica(s) in sync, not {least}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+
+    def _has_records(self, shard: int) -> bool:
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
+        return self._logs.has_records(topic.topic_id, shard)
 
     def _log(self, shard: int) -> PartitionLog:
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
@@ -153,8 +158,10 @@ class TransactionLog:
         dead = transaction.state is TransactionState.DEAD
         value = None if dead else _prefixed(version, encode(_encode_value(transaction, version), version))
         record = Record(0, now_ms, _encode_key(transactional_id), value)
+        log = self._log(partition.index)
         try:
-            self._log(partition.index).append(write_batch([record]), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+            log.append(write_batch([record]), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+            log.sync_unsynced()
         except KafkaError as error:
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise

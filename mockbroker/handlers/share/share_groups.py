@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -125,7 +126,9 @@ def _initialize_states(initialise: InitializationRequest, ctx: Context) -> None:
             group.partition_states.complete_initializing(initialise.partitions)
             if ctx.cluster.rules.groups.chooses_start_on_subscription:
                 _initialize_start_offsets(initialise, ctx.cluster, now_ms)
-        group.write_records(now_ms)
+        # A failed write to the log has been reported, and the group is loaded again.
+        with suppress(KafkaError):
+            group.write_records(now_ms)
 
     start = ctx.cluster.rules.groups.added_partition_start
     ctx.node.persister.initialize_all(

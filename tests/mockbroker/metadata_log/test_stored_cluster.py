@@ -30,7 +30,7 @@ from mockbroker.metadata_log.restoration import revert_changes
 from mockbroker.metadata_log.tracker import MetadataTracker
 from tests.support.brokers.producer import produce, record_batch
 from tests.support.stored.admin_operations import AUTHORIZED, OPERATIONS, create, operate
-from tests.support.stored.stored_broker import FOLDER, FailingFiles, StoredBroker
+from tests.support.stored.stored_broker import FOLDER, LOG, FailingFiles, StoredBroker
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -307,6 +307,9 @@ def test_logs_of_topics_without_a_metadata_log_are_refused() -> None:
 
 def test_a_process_that_was_killed_before_its_first_write_leaves_a_new_directory() -> None:
     files = FailingFiles()
+    for folder in ("node-0", FOLDER):
+        files.create_folder(folder)
+    files.open_file(LOG)
     files.fault = FileFault.WRITE_FAILS
     with pytest.raises(Exception, match="metadata log"):
         StoredBroker(files)

@@ -42,6 +42,9 @@ class BatchStorage(Protocol):
     def append(self, data: Data, batch: NewBatch, rules: AppendRules, *, now_ms: int) -> None:
         """Store a batch at the end, with the offset and leader epoch of `batch`, in a new segment if needed."""
 
+    def sync_unsynced(self) -> None:
+        """Put what was appended on the disk at once, and have `hold_unsynced` end."""
+
     def roll_segment(self, base_offset: int, rules: RollRules, *, now_ms: int) -> None:
         """Start a segment at the end of the log."""
 

@@ -37,6 +37,9 @@ class MemoryBatches:
         self._index.append(stored)
         self.segments.add_batch(base_offset, size, batch.max_timestamp, rules.roll, now_ms=now_ms)
 
+    def sync_unsynced(self) -> None:
+        """Nothing waits for a disk."""
+
     def roll_segment(self, base_offset: int, rules: RollRules, *, now_ms: int) -> None:
         """Start a segment at the end of the log."""
         self.segments.roll_segment(base_offset, rules, now_ms=now_ms)
