@@ -69,7 +69,8 @@ class DiskLogs:
         try:
             paths.sort(key=lambda path: self._measure_log(path, topic_id), reverse=True)
             folders = ReplicaFolders(self._services.open_files, paths, self._services.report)
-            self._services.files.create_folder(folders.first)
+            for folder in folders.folders:  # A replica whose files could not be linked has none.
+                self._services.files.create_folder(folder)
             stored = self._stored[folders.first.split("/")[0]]
             key = (topic_name, partition_index)
             options = self._load_options(topic_name, stored, key, now_ms)

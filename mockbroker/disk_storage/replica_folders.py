@@ -126,4 +126,9 @@ class ReplicaFolders:
         except OSError as error:
             self._report(f"{folder}: {error}; the replica has no files until the next start")
             self._others.remove(folder)
-            self.files.remove_folder(folder)
+            try:
+                self.files.remove_folder(folder)
+            except FileNotFoundError:
+                pass  # It was missing: that is why the link failed.
+            except OSError as removal_error:
+                self._report(f"{folder}: cannot be removed: {removal_error}")

@@ -24,7 +24,7 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-log.dirs={folder}/data
+log.dirs={data}
 num.partitions={partition_count}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=5
@@ -41,9 +41,20 @@ group.share.min.heartbeat.interval.ms=100
 
 
 class KafkaProcess:
-    """One node, broker and controller, with its data in a folder. Its methods are those of `BrokerProcess`."""
+    """One node, broker and controller, with its data in a folder. Its methods are those of `BrokerProcess`.
 
-    def __init__(self, folder: Path, *, partition_count: int, version: str = NEWEST_VERSION) -> None:
+    data: the log directory of a broker with the id 0, None for a new one. settings: further lines of its properties.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        partition_count: int,
+        version: str = NEWEST_VERSION,
+        data: Path | None = None,
+        settings: str = "",
+    ) -> None:
         self._libraries = f"{fetch_jars(version)}/*"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,9 +62,14 @@ class KafkaProcess:
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._properties = folder / "server.properties"
         self._properties.write_text(
-            _PROPERTIES.format(port=port, controller_port=port + 1, folder=folder, partition_count=partition_count)
+            _PROPERTIES.format(
+                port=port, controller_port=port + 1, data=data or folder / "data", partition_count=partition_count
+            )
+            + settings
         )
         self._log = folder / "kafka.log"
+        if data is not None:
+            return
         with self._log.open("ab") as log:
             command = self._command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
             subprocess.run(command, check=True, timeout=_LIMIT_S, stdout=log, stderr=log)

@@ -16,6 +16,7 @@ NAMES = (
     "connections",
     "share",
     "client_tests",
+    "storage",
     "capture",
     "report",
     "targets",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -56,15 +57,17 @@ def kafka_peer() -> Peer:
     return Peer(f"Apache Kafka {NEWEST_VERSION}", ("bash", str(_ORACLE), str(port)), port)
 
 
-def start_broker(peer: Peer) -> tuple[subprocess.Popen[str], str]:
+def start_broker(peer: Peer, *, has_own_group: bool = False) -> tuple[subprocess.Popen[str], str]:
     """The process and its bootstrap list: the one that it prints, or the address of its port.
 
-    A Python process stores and finds its bytecode, as where it is installed, whatever the environment here says.
+    has_own_group: so that it can be killed with the processes that it has started. A Python process stores and finds its bytecode, as where it is installed, whatever the environment here says.
     """
     piped = subprocess.PIPE if peer.port is None else subprocess.DEVNULL
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "kwire-bench-bytecode")
-    process = subprocess.Popen(peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True, env=environment)
+    process = subprocess.Popen(
+        peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=has_own_group
+    )
     if peer.port is not None:
         return process, f"127.0.0.1:{peer.port}"
     assert process.stdout is not None
@@ -84,6 +87,20 @@ def stop_process(process: subprocess.Popen[str]) -> None:
         process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a process that was started with `has_own_group`, with its children, and close its pipe."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def peak_resident_size(process: subprocess.Popen[str]) -> int:
+    """The most bytes of memory that a process has had in use; from /proc, so on Linux."""
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def resident_size(process: subprocess.Popen[str]) -> int:

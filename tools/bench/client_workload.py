@@ -27,7 +27,7 @@ def measure_rates(bootstrap: str, *, count: int, size: int) -> Rates:
     """Produce `count` messages of `size` bytes to one partition with acks=all, then read them from the start."""
     topic = create_topic(bootstrap)
     produce_s = produce_messages(bootstrap, topic, count, size)
-    return Rates(count / produce_s, count / _consume_messages(bootstrap, topic, count))
+    return Rates(count / produce_s, count / consume_messages(bootstrap, topic, count))
 
 
 def measure_first_share_record_s(bootstrap: str) -> float:
@@ -110,7 +110,8 @@ def produce_messages(bootstrap: str, topic: str, count: int, size: int) -> float
     return time.perf_counter() - began
 
 
-def _consume_messages(bootstrap: str, topic: str, count: int) -> float:
+def consume_messages(bootstrap: str, topic: str, count: int) -> float:
+    """Read so many messages of a partition from its start; returns seconds."""
     settings = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest", **_NO_LOG}
     buffers = {"queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 1_048_576}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **buffers})

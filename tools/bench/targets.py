@@ -133,6 +133,30 @@ TARGETS = (
         is_least=False,
         reason="some 22 ms is the import of asyncio",
     ),
+    *(
+        Target(
+            f"start with 1 GB of logs after a {end}",
+            "storage",
+            (f"start with 1 GB after a {end}",),
+            "mockbroker",
+            limit,
+            "s",
+            is_ratio=False,
+            is_least=False,
+        )
+        for end, limit in (("clean end", 1), ("kill", 3))
+    ),
+    Target("produce with a data directory, beside in memory", "storage", ("produce",), "mockbroker in memory", 0.8),
+    Target(
+        "memory with 10 GB of logs, written or read",
+        "storage",
+        ("memory, 10 GB of logs",),
+        "mockbroker",
+        500,
+        "MB",
+        is_ratio=False,
+        is_least=False,
+    ),
     Target(
         "captures: all bodies of small packets, beside tshark", "capture", ("small packets: every body",), "kwire", 10
     ),

@@ -15,14 +15,23 @@ import (
 
 func main() {
 	brokers := flag.Int("brokers", 1, "how many brokers")
+	data := flag.String("data", "", "folder for its data; none without")
+	sync := flag.Bool("sync", false, "sync each batch to the disk")
 	flag.Parse()
-	cluster, err := kfake.NewCluster(
+	options := []kfake.Opt{
 		kfake.NumBrokers(*brokers),
 		kfake.AllowAutoTopicCreation(),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {
 			return net.Listen("tcp", "127.0.0.1:0")
 		}),
-	)
+	}
+	if *data != "" {
+		options = append(options, kfake.DataDir(*data))
+	}
+	if *sync {
+		options = append(options, kfake.SyncWrites())
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		panic(err)
 	}
