@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "kwire"
 author = "the kwire contributors"
-copyright = "the kwire contributors"  # noqa: A001  The name that Sphinx reads.
+copyright = "the kwire contributors"
 release = installed_version("kwire")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinxcontrib.mermaid"]
 

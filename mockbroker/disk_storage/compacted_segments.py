@@ -1,7 +1,7 @@
 """Writes the segments that the log cleaner has compacted: `.cleaned` while they are written, `.swap` when complete.
 
-After a crash, and while it cannot be renamed, a `.swap` file is used instead of the segments that it replaces. Source: Kafka's Cleaner.cleanSegments and
-LocalLog.replaceSegments.
+After a crash, and while it cannot be renamed, a `.swap` file is used instead of the segments that it replaces. Source: Kafka's
+Cleaner.cleanSegments and LocalLog.replaceSegments.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from kwire.errors import WireError
+from mockbroker.kafka_error import KafkaError
 from mockbroker.log_directory.batch_scan import find_batch_behind, scan_batches
 from mockbroker.log_directory.file_layer import FileLayer, OpenFile
 from mockbroker.log_directory.formats import checkpoints, indexes, names, producer_snapshots
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.segment_file import SegmentFile
-from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.stored_batch import StoredBatch
 

@@ -220,7 +220,7 @@ class SimulatedFiles:
         return self._contents[path]
 
     def fail_write(self, path: str, growth: int) -> None:
-        """Raise the error of a write by which a file grows, if it fails. Raises: ProcessEnded before anything changes."""
+        """Raise the error of a write by which a file grows, if it fails. Raises: ProcessEnded."""
         fault = self._take_fault(path, FileFault.WRITE_FAILS, FileFault.SHORT_WRITE)
         if fault is not None:
             raise OSError(errno.EIO, f"simulated: {fault.value}", path)

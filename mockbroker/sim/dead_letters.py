@@ -48,7 +48,9 @@ class DeadLetterChecker:
         self._core = core
         for name in QUEUE_NAMES.values():
             topic, store = core.state.metadata.topic(name), core.state.log_store
-            for partition in [] if topic is None or store is None else topic.partitions:
+            if topic is None or store is None:
+                continue
+            for partition in topic.partitions:
                 log = store.open_log(topic, partition.index)
                 self._batches.forget_lost((topic.topic_id, partition.index), log)
 

@@ -86,19 +86,19 @@ class SimulatedCluster:
         self._release = choose_release(release, edition)
         self.disk: SimulatedDisk | None = None
         self.on_restart: list[Callable[[], None]] = []
-        counts: list[Coverage] = []
         if on_disk:
-            self.disk = SimulatedDisk(
-                self.new_rng(), lambda name: counts[0].count(name), fsync=self.rng.random() < 0.5
-            )
+            self.disk = SimulatedDisk(self.new_rng(), self._record_disk_fault, fsync=self.rng.random() < 0.5)
         self.core = self._start_core(_START_MS)
         self.client_dialect = EditionClient(edition, self.core.routes)
         self.coverage = Coverage(self.core.state.rules, self.client_dialect, on_disk=on_disk)
-        counts.append(self.coverage)
         self.wire = Wire(self.core, self.client_dialect, self.in_broker)
         self.invariants = Invariants(self.core, self.coverage)
         self.records = StoredRecords(self.find_any_log, self.coverage.count)
         self.update_partitions()
+
+    def _record_disk_fault(self, name: str) -> None:
+        self.coverage.count(name)
+        self.invariants.dead_letters.record_disturbance()
 
     def _start_core(self, now_ms: int) -> Core:
         """A cluster in memory, or the one that is stored."""

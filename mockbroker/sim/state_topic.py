@@ -38,7 +38,6 @@ class NewBatches:
         batches = log.batches_below(log.end_offset) if log.end_offset > after else []
         return [batch for batch in batches if batch.base_offset >= after]
 
-
     def forget_lost(self, key: Hashable, log: PartitionLog) -> None:
         """Read from the end of a log that may be shorter than it was."""
         self._read_to[key] = min(self._read_to.get(key, 0), log.end_offset)

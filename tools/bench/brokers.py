@@ -60,13 +60,19 @@ def kafka_peer() -> Peer:
 def start_broker(peer: Peer, *, has_own_group: bool = False) -> tuple[subprocess.Popen[str], str]:
     """The process and its bootstrap list: the one that it prints, or the address of its port.
 
-    has_own_group: so that it can be killed with the processes that it has started. A Python process stores and finds its bytecode, as where it is installed, whatever the environment here says.
+    has_own_group: so that it can be killed with the processes that it has started. A Python process stores and finds
+    its bytecode, as where it is installed, whatever the environment here says.
     """
     piped = subprocess.PIPE if peer.port is None else subprocess.DEVNULL
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "kwire-bench-bytecode")
     process = subprocess.Popen(
-        peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=has_own_group
+        peer.command,
+        stdout=piped,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        start_new_session=has_own_group,
     )
     if peer.port is not None:
         return process, f"127.0.0.1:{peer.port}"

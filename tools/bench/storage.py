@@ -138,9 +138,7 @@ def measure_starts(broker: StoredBroker, folder: Path, megabytes: int, rounds: i
     return seconds
 
 
-def _measure_start(
-    peer: brokers.Peer, topic: str, end_process: Callable[[subprocess.Popen[str]], None]
-) -> float:
+def _measure_start(peer: brokers.Peer, topic: str, end_process: Callable[[subprocess.Popen[str]], None]) -> float:
     """Seconds of one start; some messages are produced before the process ends."""
     began = time.perf_counter()
     with _run(peer) as (process, bootstrap):
@@ -185,7 +183,7 @@ def measure_rates(stored: Sequence[StoredBroker], folder: Path, count: int, roun
 
 
 def measure_memory(broker: StoredBroker, folder: Path, megabytes: int) -> dict[str, float]:
-    """The most resident memory, in MB, of a process that stores logs, and of one that starts from them and reads all."""
+    """The most resident memory of a process that stores logs, and of one that starts from them and reads all, in MB."""
     data = folder / "served"
     left, topics = megabytes * MB // _MESSAGE_SIZE, dict[str, int]()
     peaks: dict[str, float] = {}
@@ -240,8 +238,8 @@ most] of {options.rounds} starts. After a kill the machine has gone on.
 
 {start_table}
 
-{options.count:,} messages of 1 KB by confluent-kafka, one partition, acks=all, no compression, linger 5 ms, into an empty
-folder: median of {options.rounds} interleaved runs. Acknowledgements wait for the disk with `--fsync` only.
+{options.count:,} messages of 1 KB by confluent-kafka, one partition, acks=all, no compression, linger 5 ms, into an
+empty folder: median of {options.rounds} interleaved runs. Acknowledgements wait for the disk with `--fsync` only.
 
 {rate_table}
 

@@ -7,6 +7,7 @@ that an interrupted deletion can be completed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mockbroker.kafka_error import KafkaError
@@ -53,6 +54,8 @@ def _on_deleted(
             and key.topic_id in group.partition_states.deleting
         ):
             group.partition_states.complete_deleting({key.topic_id})
-            group.write_records(now_ms)
+            # After a failed write the group is loaded again, and the deletion goes on.
+            with suppress(KafkaError):
+                group.write_records(now_ms)
 
     return complete

@@ -64,7 +64,10 @@ class ShareStateDeletion:
                 group.partition_states.complete_deleting(
                     {topic_id for topic_id, error in errors.items() if error is ErrorCode.NONE}
                 )
-                group.write_records(now_ms)
+                try:
+                    group.write_records(now_ms)
+                except KafkaError as error:  # The group is loaded again, with the deletion that it has recorded.
+                    errors.update(dict.fromkeys(errors, error.code))
             on_done(errors, now_ms)
 
         def one_done(key: ShareKey) -> Callable[[KafkaError | None, int], None]:

@@ -57,7 +57,8 @@ class SimulatedDisk:
     """The files, their conditions, and the open data directory.
 
     fsync: acknowledgements wait for the disk; otherwise a machine that crashes may lose them. lines: what was reported
-    at starts. has_flipped_bits: this process has read damaged bytes, which may be in its memory. calls_left: calls of the file system until the process ends in the middle of one, None: it does not.
+    at starts. has_flipped_bits: this process has read damaged bytes, which may be in its memory. calls_left: calls of
+    the file system until the process ends in the middle of one, None: it does not.
     """
 
     def __init__(self, rng: Random, count: Callable[[str], None], *, fsync: bool) -> None:

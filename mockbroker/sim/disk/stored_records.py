@@ -1,4 +1,4 @@
-"""`StoredRecords`: the batches whose acknowledgement a client has received; none of them may be missing or different."""
+"""`StoredRecords`: the batches that were acknowledged to clients; none of them may be missing or different."""
 
 from __future__ import annotations
 

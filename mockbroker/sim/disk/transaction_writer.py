@@ -7,7 +7,6 @@ from random import Random
 
 import msgspec
 
-from kwire.error_codes import ErrorCode
 from kwire.messages import add_partitions_to_txn as add_partitions
 from kwire.messages import txn_offset_commit as offsets
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -162,7 +162,7 @@ def _newest_offsets(batches: Iterable[StoredBatch], aborted: list[AbortedTransac
     newest: dict[bytes, int] = {}
     transactions = _CleanedTransactions(aborted)
     for stored in batches:
-        batch = stored.header()
+        batch = stored.checked_header()
         is_unneeded = transactions.on_batch_read(batch)
         if not is_unneeded and not batch.is_control and stored.last_offset >= first:
             newest.update((r.key, r.offset) for r in stored.records() if r.key is not None and r.offset >= first)
@@ -264,7 +264,7 @@ class _Cleaner:
             hidden, first = self._log.hidden_batches, stored.base_offset
             is_kept = hidden is None or hidden.must_keep(first, first + 1, self._log.high_watermark)
             return stored if is_kept else None
-        batch = stored.header()
+        batch = stored.checked_header()
         is_unneeded = self.transactions.on_batch_read(batch)
         horizon_ms = batch.delete_horizon_ms
         # The marker of a removed transaction is kept as long as a tombstone (KIP-534).

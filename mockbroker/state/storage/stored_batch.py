@@ -53,8 +53,8 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
         """The parsed header, ready to decode the records."""
         return parse_header(self.raw)
 
-    def records(self) -> list[Record]:
-        """The decoded records. Raises: KAFKA_STORAGE_ERROR for bytes of a file that are not as they were written."""
+    def checked_header(self) -> Batch:
+        """As `header`. Raises: KAFKA_STORAGE_ERROR for bytes of a file that are not as they were written."""
         header = self.header()
         if not isinstance(self.chunk, memoryview):
             try:
@@ -62,7 +62,11 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
             except WireError as error:
                 problem = f"the batch with offset {self.base_offset} is damaged: {error}"
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
-        return header.records(DECOMPRESSED_MAX, strict=False)
+        return header
+
+    def records(self) -> list[Record]:
+        """The decoded records. Raises: as `checked_header`."""
+        return self.checked_header().records(DECOMPRESSED_MAX, strict=False)
 
 
 class NewBatch(msgspec.Struct, frozen=True, gc=False):

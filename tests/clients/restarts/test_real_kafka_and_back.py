@@ -135,7 +135,8 @@ class _Client:
             }
             for resource, future in self.admin.describe_configs(resources).items()
         }
-        users = self.admin.describe_user_scram_credentials().result(PATIENCE_S)
+        described: Any = self.admin.describe_user_scram_credentials()
+        users = described.result(PATIENCE_S)
         any_name: Any = None
         kinds = (ResourceType.ANY, any_name, ResourcePatternType.ANY, any_name, any_name)
         acls = self.admin.describe_acls(AclBindingFilter(*kinds, AclOperation.ANY, AclPermissionType.ANY))
