@@ -1,7 +1,7 @@
 """Writes the segments that the log cleaner has compacted: `.cleaned` while they are written, `.swap` when complete.
 
-After a crash, and while it cannot be renamed, a `.swap` file is used instead of the segments that it replaces. Source: Kafka's
-Cleaner.cleanSegments and LocalLog.replaceSegments.
+After a crash, and while it cannot be renamed, a `.swap` file is used instead of the segments that it replaces.
+Source: Kafka's Cleaner.cleanSegments and LocalLog.replaceSegments.
 """
 
 from __future__ import annotations
@@ -88,9 +88,10 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     name = segment.name(names.LOG) + names.CLEANED
     folders.remove(name)
     folders.create_file(name)
-    packed, pending = segment.load_indexes(), bytearray()
+    packed, pending, next_offset = segment.load_indexes(), bytearray(), meta.base_offset
     for batch in batches:
-        _check_batch(batch, folders.path(name))
+        _check_batch(batch, folders.path(name), next_offset)
+        next_offset = batch.last_offset + 1
         packed.add_batch(meta.size, batch.size, batch.last_offset, batch.max_timestamp)
         meta.add_batch(batch.size, batch.max_timestamp)
         pending += batch.raw
@@ -102,13 +103,19 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     file.sync()
 
 
-def _check_batch(batch: StoredBatch, path: str) -> None:
-    """A batch that was not read as it was written must not replace the one in the file. Raises: KAFKA_STORAGE_ERROR."""
+def _check_batch(batch: StoredBatch, path: str, next_offset: int) -> None:
+    """A batch that was not read as it was written must not replace the one in the file.
+
+    next_offset: behind the batch before; the offset of a batch is in no checksum. Raises: KAFKA_STORAGE_ERROR.
+    """
+    problem = None if batch.base_offset >= next_offset else f"it is behind offset {next_offset - 1}"
     try:
         parse_header(batch.raw).check_crc()
     except WireError as error:
-        problem = f"{path}: not compacted, the batch with offset {batch.base_offset} is damaged: {error}"
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
+        problem = str(error)
+    if problem is not None:
+        text = f"{path}: not compacted, the batch with offset {batch.base_offset} is damaged: {problem}"
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
 
 def _rename(folders: ReplicaFolders, segment: SegmentLog, old: str, new: str) -> None:

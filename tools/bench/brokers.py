@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import shutil
@@ -40,7 +41,8 @@ def mockbroker_peer() -> Peer:
 
 def build_kfake(go: str) -> Peer:
     """franz-go's kfake, built by the Go tool chain."""
-    binary = Path(tempfile.gettempdir()) / "kwire-bench-kfake"
+    source = hashlib.sha256((_HERE / "kfake" / "main.go").read_bytes() + (_HERE / "kfake" / "go.mod").read_bytes())
+    binary = Path(tempfile.gettempdir()) / f"kwire-bench-kfake-{source.hexdigest()[:12]}"
     subprocess.run([go, "build", "-o", str(binary), "."], cwd=_HERE / "kfake", check=True, timeout=600)
     return Peer("kfake", (str(binary),))
 
