@@ -101,11 +101,15 @@ class SegmentLog:
     def scan(self, position: int, *, window_size: int = _WINDOW) -> Iterator[StoredBatch]:
         """The batches from a position on, with their bytes, as far as they are not larger than a window.
 
-        Raises: KAFKA_STORAGE_ERROR.
+        Raises: KAFKA_STORAGE_ERROR, also for offsets that do not increase: no checksum covers them.
         """
+        next_offset = self.base_offset
         while position < self.meta.size:
             window = FileWindow(self, position, min(window_size, self.meta.size - position))
             while (batch := window.batch_at(position)) is not None:
+                if batch.base_offset < next_offset:
+                    raise window.invalid_batch(position)
+                next_offset = batch.last_offset + 1
                 yield batch
                 position += batch.size
 
@@ -204,12 +208,12 @@ class FileWindow:
         shift, limit = self._start, self._start + len(data) - HEADER_SIZE
         file_end = self._segment.meta.size
         if position > limit:
-            raise self._invalid_batch(position)
+            raise self.invalid_batch(position)
         while position <= limit and position <= end:
             base_offset, length, epoch, magic, last_delta, max_timestamp = unpack(data, position - shift)
             size = length + PREFIX_SIZE
             if size < HEADER_SIZE or last_delta < 0 or magic != _MAGIC or position + size > file_end:
-                raise self._invalid_batch(position)
+                raise self.invalid_batch(position)
             add(StoredBatch(base_offset, base_offset + last_delta, size, self, position, max_timestamp, epoch))
             position += size
         return position
@@ -223,16 +227,17 @@ class FileWindow:
         if at + HEADER_SIZE > len(self._data) and at:
             return None
         if at + HEADER_SIZE > len(self._data):
-            raise self._invalid_batch(position)
+            raise self.invalid_batch(position)
         base_offset, length, epoch, magic, last_delta, max_timestamp = _INDEXED_FIELDS.unpack_from(self._data, at)
         size = length + PREFIX_SIZE
         if at + size > len(self._data) and at:
             return None
         if size < HEADER_SIZE or last_delta < 0 or magic != _MAGIC or position + size > self._segment.meta.size:
-            raise self._invalid_batch(position)
+            raise self.invalid_batch(position)
         return StoredBatch(base_offset, base_offset + last_delta, size, self, position, max_timestamp, epoch)
 
-    def _invalid_batch(self, position: int) -> KafkaError:
+    def invalid_batch(self, position: int) -> KafkaError:
+        """The error for what is no batch."""
         where = f"{self._segment.name(names.LOG)}, byte {position}"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where}: no valid batch")
 
