@@ -21,6 +21,9 @@ class BrokerProcess:
     arguments: of the command, besides the port. port: 0 lets the first start choose one, which later starts use again.
     """
 
+    #: Exit codes after SIGTERM.
+    clean_codes = (0,)
+
     def __init__(self, arguments: Sequence[str], log: Path, *, port: int = 0) -> None:
         self._arguments = list(arguments)
         self._log = log
@@ -68,6 +71,11 @@ class BrokerProcess:
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+    def find_errors(self) -> list[str]:
+        """Errors in the log of all starts that no end of a process and no lost connection explains."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return [f"the log has {line!r}" for line in lines if " ERROR " in line or line.startswith("Traceback")]
 
     def log_tail(self) -> str:
         """The end of the log of all starts."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.durability.worker import Worker
@@ -49,23 +52,26 @@ class OffsetCommitter(Worker):
             if each.error is None:
                 self.acknowledged[each.partition] = each.offset
 
-    def check(self, consumer: Consumer | None = None) -> None:
-        """Compare what is committed with what was acknowledged; with a new client unless there is one."""
-        if consumer is None:
-            consumer = Consumer({**self._settings, "group.id": self.group})
-            try:
-                self.check(consumer)
-            finally:
-                consumer.close()
-            return
+    def check(self, consumer: Consumer) -> None:
+        """Compare what is committed with what was acknowledged, if the broker answers."""
+        with suppress(KafkaException):  # The broker is down.
+            self.violations += self._find_lost(consumer)
+
+    def verify(self) -> Iterator[str]:
+        """The same with a new client, while the broker runs. Raises: KafkaException if it does not answer."""
+        consumer = Consumer({**self._settings, "group.id": self.group})
         try:
-            found = consumer.committed(self._partitions, timeout=_TIMEOUT_S)
-        except KafkaException:
-            return  # The broker is down.
-        for each in found:
+            yield from self._find_lost(consumer)
+        finally:
+            consumer.close()
+
+    def _find_lost(self, consumer: Consumer) -> Iterator[str]:
+        for each in consumer.committed(self._partitions, timeout=_TIMEOUT_S):
+            if each.error is not None:
+                raise KafkaException(each.error)
             acknowledged, attempted = self.acknowledged.get(each.partition, -1), self._attempted.get(each.partition, -1)
-            if each.error is None and not acknowledged <= max(each.offset, -1) <= attempted:
-                self.violations.append(
+            if not acknowledged <= max(each.offset, -1) <= attempted:
+                yield (
                     f"{self.topic}-{each.partition}: offset {each.offset} is committed, "
                     f"{acknowledged} was acknowledged, {attempted} attempted"
                 )

@@ -22,7 +22,8 @@ _ABORTED_SHARE = 0.2
 class TransactionalCopier(Worker):
     """Copies `source` to `topic`; the value of a copy names the attempt that wrote it.
 
-    committed, aborted: attempts whose end was acknowledged. In `unknown` are those whose end was not.
+    committed, aborted: attempts whose end was acknowledged. In `unknown` are those whose end was not. committed and
+    unknown have the number of records of each.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, source: str, *, partition_count: int, seed: int) -> None:
@@ -30,8 +31,8 @@ class TransactionalCopier(Worker):
         self.group = f"{topic}-copier"
         self.committed: Counter[int] = Counter()
         self.aborted: set[int] = set()
-        self.unknown: set[int] = set()
-        self._source = source
+        self.unknown: Counter[int] = Counter()
+        self.source = source
         self._partition_count = partition_count
         self._random = random.Random(seed)
         self._attempt = 0
@@ -70,7 +71,7 @@ class TransactionalCopier(Worker):
 
     def _seek_to_committed(self, consumer: Consumer) -> None:
         """Go on where the last committed transaction has ended."""
-        wanted = [TopicPartition(self._source, index) for index in range(self._partition_count)]
+        wanted = [TopicPartition(self.source, index) for index in range(self._partition_count)]
         found = consumer.committed(wanted, timeout=_TIMEOUT_S)
         for position in found:
             if position.error is not None:
@@ -84,7 +85,7 @@ class TransactionalCopier(Worker):
         attempt = self._attempt
         self._attempt += 1
         producer.begin_transaction()
-        self.unknown.add(attempt)
+        self.unknown[attempt] = len(messages)
         try:
             for message in messages:
                 self._copy(producer, message, attempt)
@@ -103,7 +104,7 @@ class TransactionalCopier(Worker):
             self._abort(producer, attempt)
             self._seek_to_committed(consumer)
             return
-        self.unknown.discard(attempt)
+        del self.unknown[attempt]
         self.committed[attempt] = len(messages)
 
     def _copy(self, producer: Producer, message: Message, attempt: int) -> None:
@@ -113,7 +114,7 @@ class TransactionalCopier(Worker):
 
     def _abort(self, producer: Producer, attempt: int) -> None:
         self._retry("abort", lambda: producer.abort_transaction(_TIMEOUT_S))
-        self.unknown.discard(attempt)
+        del self.unknown[attempt]
         self.aborted.add(attempt)
 
     def _retry(self, name: str, call: Callable[[], object]) -> None:
@@ -130,6 +131,19 @@ class TransactionalCopier(Worker):
             else:
                 self._doing = "nothing"
                 return
+
+    def committed_positions(self) -> dict[int, int]:
+        """The offsets of its group, which are committed with the copies. Raises: KafkaException."""
+        consumer = Consumer({**self._settings, "group.id": self.group})
+        try:
+            wanted = [TopicPartition(self.source, index) for index in range(self._partition_count)]
+            found = consumer.committed(wanted, timeout=_TIMEOUT_S)
+        finally:
+            consumer.close()
+        for position in found:
+            if position.error is not None:
+                raise KafkaException(position.error)
+        return {position.partition: max(position.offset, 0) for position in found}
 
     @property
     def has_promises(self) -> bool:

@@ -25,7 +25,12 @@ from tests.durability.copying import TransactionalCopier
 from tests.durability.kafka_process import KafkaProcess
 from tests.durability.producing import IdempotentProducer
 from tests.durability.sharing import ShareReader
-from tests.durability.verification import find_broken_transactions, find_lost_records, read_topic
+from tests.durability.verification import (
+    find_broken_transactions,
+    find_lost_records,
+    find_uncopied_records,
+    read_topic,
+)
 from tests.durability.worker import Worker
 
 PARTITION_COUNT = 2
@@ -73,7 +78,6 @@ class Round:
             worker.stop()
         for worker in self.workers:
             worker.join()
-        self.committer.check()
         found = [f"{type(worker).__name__} was promised nothing: {worker.progress()}" for worker in idle]
         found += [problem for worker in self.workers for problem in worker.violations]
         return [*found, *self.verify()]
@@ -84,6 +88,9 @@ class Round:
         yield from find_lost_records(self.producer, plain)
         copies = read_topic(self._bootstrap_servers, self.copier.topic, PARTITION_COUNT, isolation="read_committed")
         yield from find_broken_transactions(self.copier, copies)
+        yield from find_uncopied_records(self.copier, plain, copies, self.copier.committed_positions())
+        yield from self.committer.verify()
+        yield from self.sharer.verify()
 
     def progress(self) -> str:
         """What was promised, in one line."""
@@ -117,8 +124,10 @@ def play_kills(
             print(f"  VIOLATION {problem}", flush=True)
     for earlier in rounds[:-1]:
         violations += earlier.verify()
-    broker.stop()
-    return violations
+    code = broker.stop()
+    if code not in broker.clean_codes:
+        violations.append(f"the broker has ended with code {code}")
+    return violations + broker.find_errors()
 
 
 def wait(duration_s: float) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from tests.durability.copying import TransactionalCopier
 from tests.durability.producing import IdempotentProducer
-from tests.durability.verification import Record, find_broken_transactions, find_lost_records
+from tests.durability.verification import (
+    Record,
+    find_broken_transactions,
+    find_lost_records,
+    find_uncopied_records,
+)
 
 _NO_BROKER = "127.0.0.1:1"
 
@@ -64,3 +69,25 @@ def test_a_record_that_was_copied_twice_is_a_violation() -> None:
     (problem,) = find_broken_transactions(_copier(), records)
 
     assert "copied more than once: 1, as b'a': 2" in problem
+
+
+def test_a_transaction_of_unknown_end_that_is_there_in_part_is_a_violation() -> None:
+    copier = _copier()
+    copier.unknown[2] = 2
+    committed = [Record(0, 0, b"0:a"), Record(0, 1, b"0:b")]
+
+    (problem,) = find_broken_transactions(copier, [*committed, Record(0, 3, b"2:c")])
+
+    assert "transactions that are there in part: 1, as 2: 2" in problem
+    assert list(find_broken_transactions(copier, committed)) == []
+    assert list(find_broken_transactions(copier, [*committed, Record(0, 3, b"2:c"), Record(0, 4, b"2:d")])) == []
+
+
+def test_a_committed_offset_without_the_copies_before_it_is_a_violation() -> None:
+    source = [Record(0, 0, b"a"), Record(0, 1, b"b"), Record(0, 2, b"c")]
+    copies = [Record(0, 0, b"0:a")]
+
+    (problem,) = find_uncopied_records(_copier(), source, copies, {0: 2})
+
+    assert "offsets are committed, and there is no copy: 1, as (0, 1): b'b'" in problem
+    assert list(find_uncopied_records(_copier(), source, copies, {0: 1})) == []

@@ -90,8 +90,23 @@ def find_broken_transactions(copier: TransactionalCopier, records: list[Record])
     yield from _named(f"{copier.topic}: records of aborted transactions were read", aborted)
     partial = {attempt: count for attempt, count in copier.committed.items() if attempts[attempt] != count}
     yield from _named(f"{copier.topic}: committed transactions that lack records", partial)
+    torn = {attempt: count for attempt, count in copier.unknown.items() if attempts[attempt] not in (0, count)}
+    yield from _named(f"{copier.topic}: transactions that are there in part", torn)
     doubled = {value: count for value, count in values.items() if count > 1}
     yield from _named(f"{copier.topic}: copied more than once", doubled)
+
+
+def find_uncopied_records(
+    copier: TransactionalCopier, source: list[Record], copies: list[Record], positions: Mapping[int, int]
+) -> Iterator[str]:
+    """Records before the committed positions of the copier that have no copy: offsets and copies end together."""
+    copied = {(record.partition, record.value.partition(b":")[2]) for record in copies}
+    missing = {
+        (record.partition, record.offset): record.value
+        for record in source
+        if record.offset < positions.get(record.partition, 0) and (record.partition, record.value) not in copied
+    }
+    yield from _named(f"{copier.topic}: offsets are committed, and there is no copy", missing)
 
 
 def _named(problem: str, found: Mapping[K, V]) -> Iterator[str]:

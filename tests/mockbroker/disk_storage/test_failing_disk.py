@@ -46,7 +46,7 @@ class _Files(SimulatedFiles):
         super().__init__(
             random.Random(seed),
             choose_fault=lambda path: self.fault if self.where in path else None,
-            on_fault=lambda fault: self.what_failed.append(fault),
+            on_fault=self.what_failed.append,
         )
 
     def begin(self, fault: FileFault, where: str) -> None:

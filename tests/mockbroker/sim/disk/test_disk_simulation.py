@@ -13,7 +13,7 @@ from mockbroker.sim.simulation import run
 pytestmark = pytest.mark.slow
 
 #: In parts that run in parallel; those of each part together have every fault, end and promise.
-SEEDS = (range(40), range(40, 80))
+SEEDS = (range(30), range(30, 60))
 
 
 @pytest.fixture(autouse=True)
