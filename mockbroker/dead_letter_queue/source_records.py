@@ -55,7 +55,7 @@ class _Reader:
         return offset
 
     def _collect_batch(self, stored: StoredBatch, offset: int) -> int:
-        batch = stored.header()
+        batch = stored.checked_header()
         is_compressed = batch.codec is not Codec.NONE
         if is_compressed and not _fits_decompressed(batch, stored.raw, self._limit):
             last = min(stored.last_offset, self._last)

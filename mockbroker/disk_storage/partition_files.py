@@ -73,6 +73,7 @@ class PartitionFiles:
         self._logs = list(segment_logs)
         self._views = LogViews(services.cache, end_offset)
         self._log: PartitionLog | None = None
+        self._loaded_end = end_offset
         self._swap: Swap | None = None
         self._marked_size = segment_logs[-1].meta.size if segment_logs else 0
 
@@ -172,8 +173,9 @@ class PartitionFiles:
 
     def iterate_batches(self, first: int, end: int | None) -> Iterator[StoredBatch]:
         """Read the batches that end at an offset or later, and before `end`. Raises: KAFKA_STORAGE_ERROR."""
-        for segment in self._logs[self.segments.floor_index(first) :]:
-            for batch in segment.scan(self._find_position(segment, first)):
+        for at in range(self.segments.floor_index(first), len(self._logs)):
+            segment, segment_end = self._logs[at], self._end_of(at)
+            for batch in segment.scan(self._find_position(segment, first), end_offset=segment_end):
                 if end is not None and batch.last_offset >= end:
                     return
                 if batch.last_offset >= first:
@@ -398,7 +400,9 @@ class PartitionFiles:
             raise storage_error(error) from error
 
     def _end_of(self, at: int) -> int:
-        return self._logs[at + 1].base_offset if at + 1 < len(self._logs) else self.log.end_offset
+        if at + 1 < len(self._logs):
+            return self._logs[at + 1].base_offset
+        return self._loaded_end if self._log is None else self._log.end_offset
 
 
 def _names_of(segment: SegmentLog, *, is_replaced: bool = False) -> list[str]:

@@ -98,16 +98,20 @@ class SegmentLog:
         """Have the indexes in their files only."""
         self.indexes = None
 
-    def scan(self, position: int, *, window_size: int = _WINDOW) -> Iterator[StoredBatch]:
+    def scan(
+        self, position: int, *, window_size: int = _WINDOW, end_offset: int | None = None
+    ) -> Iterator[StoredBatch]:
         """The batches from a position on, with their bytes, as far as they are not larger than a window.
 
-        Raises: KAFKA_STORAGE_ERROR, also for offsets that do not increase: no checksum covers them.
+        end_offset: of the segment, if it is known. Raises: KAFKA_STORAGE_ERROR, also for offsets that do not increase
+        or are behind the end: no checksum covers them.
         """
         next_offset = self.base_offset
         while position < self.meta.size:
             window = FileWindow(self, position, min(window_size, self.meta.size - position))
             while (batch := window.batch_at(position)) is not None:
-                if batch.base_offset < next_offset:
+                is_behind = end_offset is not None and batch.last_offset >= end_offset
+                if batch.base_offset < next_offset or is_behind:
                     raise window.invalid_batch(position)
                 next_offset = batch.last_offset + 1
                 yield batch

@@ -29,7 +29,7 @@ class GroupState(NamedTuple):
 
     def replay_batch(self, cluster: ClusterServices[object], shard: int, batch: StoredBatch, *, now_ms: int) -> None:
         """Apply the records of a batch."""
-        header = batch.header()
+        header = batch.checked_header()
         if header.is_control:
             for record in batch.records():
                 commit = read_control(record).type is ControlType.COMMIT

@@ -63,9 +63,9 @@ class OffsetWriter(RetryingClient):
         """Ask the coordinator of a group for its offset of partition 0; `use` is not called after an error."""
 
         def on_fetched(response: fetch.OffsetFetchResponse) -> None:
-            group = response.groups[0]
-            rows = [row for one in group.topics for row in one.partitions]
-            if not group.error_code and rows and rows[0].error_code == ErrorCode.NONE:
+            groups = [group for group in response.groups if not group.error_code]
+            rows = [row for group in groups for one in group.topics for row in one.partitions]
+            if not response.error_code and rows and rows[0].error_code == ErrorCode.NONE:
                 use(rows[0].committed_offset)
 
         topics = [fetch.OffsetFetchRequestTopics(topic, partition_indexes=(0,))]

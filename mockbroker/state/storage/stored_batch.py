@@ -55,13 +55,14 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
 
     def checked_header(self) -> Batch:
         """As `header`. Raises: KAFKA_STORAGE_ERROR for bytes of a file that are not as they were written."""
-        header = self.header()
-        if not isinstance(self.chunk, memoryview):
-            try:
-                header.check_crc()
-            except WireError as error:
-                problem = f"the batch with offset {self.base_offset} is damaged: {error}"
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
+        if isinstance(self.chunk, memoryview):
+            return self.header()
+        try:
+            header = self.header()
+            header.check_crc()
+        except WireError as error:
+            problem = f"the batch with offset {self.base_offset} is damaged: {error}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem) from error
         return header
 
     def records(self) -> list[Record]:

@@ -246,3 +246,15 @@ def test_a_leader_that_moves_while_no_file_can_be_created_serves_when_one_can() 
     for number in range(6):
         producer = Producer(broker, f"tx{number}")
         assert producer.begin() == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_batch_with_a_damaged_offset_does_not_hide_those_behind_it(bit: int) -> None:
+    files = _Files()
+    disk = DiskLog(files, rules=lambda: _SMALL)
+    _fill(disk)
+    first_batch = files.contents_of(f"node-1/t-0/{names.file_name(0, '.log')}")
+    first_batch[bit // 8] ^= 1 << bit % 8
+
+    with pytest.raises(KafkaError, match="no valid batch"):
+        list(disk.log.batches_below(disk.log.end_offset))
