@@ -8,7 +8,8 @@ from mockbroker.disk_storage.directory_options import DirectoryOptions
 from mockbroker.disk_storage.flush_schedule import CheckpointIntervals, FlushSchedule
 from mockbroker.disk_storage.node_folders import node_folder
 from mockbroker.disk_storage.offset_checkpoints import OffsetCheckpoints, StoredOffsets
-from mockbroker.disk_storage.partition_files import PartitionFiles, PartitionIdentity
+from mockbroker.disk_storage.partition_files import PartitionFiles
+from mockbroker.disk_storage.partition_identity import PartitionIdentity
 from mockbroker.disk_storage.partition_loading import load_partition_files
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_loading import LoadOptions

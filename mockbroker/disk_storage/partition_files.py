@@ -6,13 +6,14 @@ Source: Kafka's UnifiedLog, LocalLog and LogSegments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from kwire.records import patch_offset_and_epoch
 from mockbroker.disk_storage.compacted_segments import Swap, write_compacted
 from mockbroker.disk_storage.log_views import LogViews
 from mockbroker.disk_storage.packed_indexes import PackedIndexes
+from mockbroker.disk_storage.partition_identity import PartitionIdentity
 from mockbroker.disk_storage.producer_files import ProducerFiles
+from mockbroker.disk_storage.repeatable_batches import RepeatableBatches
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_log import SegmentLog, storage_error
 from mockbroker.disk_storage.storage_services import StorageServices
@@ -31,19 +32,6 @@ _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _MARK_INTERVAL = 32 << 20
 #: Enough for the header of a batch.
 _HEADER_WINDOW = 64
-
-
-class PartitionIdentity(NamedTuple):
-    """Whose files they are."""
-
-    topic: str
-    topic_id: bytes
-    partition_index: int
-
-    @property
-    def folder_name(self) -> str:
-        """The name of its folder in each log directory."""
-        return names.folder_name(self.topic, self.partition_index)
 
 
 class PartitionFiles:
@@ -169,7 +157,7 @@ class PartitionFiles:
 
     def batches_between(self, first: int, end: int | None = None) -> Iterable[StoredBatch]:
         """The batches that end at an offset or later, and before `end`. Reading raises KAFKA_STORAGE_ERROR."""
-        return _BatchesBetween(self, first, end)
+        return RepeatableBatches(lambda: self.iterate_batches(first, end))
 
     def iterate_batches(self, first: int, end: int | None) -> Iterator[StoredBatch]:
         """Read the batches that end at an offset or later, and before `end`. Raises: KAFKA_STORAGE_ERROR."""
@@ -256,7 +244,7 @@ class PartitionFiles:
         for segment in replaced:
             segment.mark_removed()
             self._services.cache.forget(segment)
-            replaced_names += _names_of(segment, is_replaced=segment.base_offset in bases)
+            replaced_names += segment.file_names(is_replaced=segment.base_offset in bases)
         self._swap = Swap(list(compacted), replaced_names)
         self.segments.replace_first(count, [segment.meta for segment in compacted])
         self._views.reset(self.log.end_offset)
@@ -383,7 +371,7 @@ class PartitionFiles:
         """Rename its files, and remove them later."""
         segment.mark_removed()
         self._services.cache.forget(segment)
-        for name in _names_of(segment):
+        for name in segment.file_names():
             self._services.remove_file(self.folders, name, self.identity.topic)
 
     def _needs_roll(self, size: int, batch: NewBatch, rules: RollRules, now_ms: int) -> bool:
@@ -403,21 +391,3 @@ class PartitionFiles:
         if at + 1 < len(self._logs):
             return self._logs[at + 1].base_offset
         return self._loaded_end if self._log is None else self._log.end_offset
-
-
-def _names_of(segment: SegmentLog, *, is_replaced: bool = False) -> list[str]:
-    """The files of a segment. is_replaced: one that begins at the same offset keeps the snapshot."""
-    suffixes = (names.LOG, *names.INDEXES, *(() if is_replaced else (names.SNAPSHOT,)))
-    return [segment.name(suffix) for suffix in suffixes]
-
-
-class _BatchesBetween:
-    """The batches of a part of a log, read when they are iterated over."""
-
-    def __init__(self, files: PartitionFiles, first: int, end: int | None) -> None:
-        self._files = files
-        self._first = first
-        self._end = end
-
-    def __iter__(self) -> Iterator[StoredBatch]:
-        return self._files.iterate_batches(self._first, self._end)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mockbroker.disk_storage.partition_files import PartitionFiles, PartitionIdentity
+from mockbroker.disk_storage.partition_files import PartitionFiles
+from mockbroker.disk_storage.partition_identity import PartitionIdentity
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_loading import LoadedSegments, LoadOptions, load_segments
 from mockbroker.disk_storage.storage_services import StorageServices

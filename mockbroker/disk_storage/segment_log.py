@@ -52,6 +52,11 @@ class SegmentLog:
         """The name of one of its files."""
         return names.file_name(self.meta.base_offset, suffix)
 
+    def file_names(self, *, is_replaced: bool = False) -> list[str]:
+        """All of its files. is_replaced: by a segment that begins at the same offset, and keeps the snapshot."""
+        suffixes = (names.LOG, *names.INDEXES, *(() if is_replaced else (names.SNAPSHOT,)))
+        return [self.name(suffix) for suffix in suffixes]
+
     def set_suffix(self, suffix: str) -> None:
         """Its files have other names now."""
         self._suffix, self._first_folder = suffix, ""

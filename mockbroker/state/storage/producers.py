@@ -244,7 +244,7 @@ class ProducerStates:
         """Rebuild states from batches of the log, in order."""
         aborted_markers = {transaction.last_offset for transaction in self._aborted}
         for batch in batches:
-            header = batch.checked_header()
+            header = batch.header()
             if header.producer_id < 0:
                 continue
             if not header.is_control:
