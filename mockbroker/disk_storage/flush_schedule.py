@@ -89,10 +89,11 @@ class FlushSchedule:
             self._set_due(self._sync_ms[files])
 
     def sync_now(self, files: FlushedLog) -> None:
-        """Sync a log before its time. Raises: OSError; then it is tried again."""
-        files.sync()
-        self._sync_ms.pop(files, None)
-        files.log.hold_unsynced(None)
+        """Sync a log that acknowledgements wait for, before its time. Raises: OSError; then it is tried again."""
+        if self.fsync and files in self._sync_ms:
+            files.sync()
+            del self._sync_ms[files]
+            files.log.hold_unsynced(None)
 
     def mark_grown(self, files: FlushedLog) -> None:
         """So much was appended to the active segment that its indexes should be written."""

@@ -109,7 +109,7 @@ class PartitionFiles:
             self._services.schedule.mark_grown(self)
 
     def sync_unsynced(self) -> None:
-        """Put what was appended on the disk at once. Raises: KAFKA_STORAGE_ERROR."""
+        """Sync now, where acknowledgements wait for the disk. Raises: KAFKA_STORAGE_ERROR."""
         try:
             self._services.schedule.sync_now(self)
         except OSError as error:

@@ -76,7 +76,7 @@ def write_marker(
         now_ms=now_ms,
         transaction_version=ending.version,
     )
-    log.sync_unsynced()
+    log.storage.sync_unsynced()
     if target.topic == OFFSETS_TOPIC:
         node.offsets.end_transaction(target.partition_index, ending.producer.producer_id, commit=ending.commit)
 

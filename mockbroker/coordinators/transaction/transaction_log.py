@@ -161,7 +161,7 @@ class TransactionLog:
         log = self._log(partition.index)
         try:
             log.append(write_batch([record]), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
-            log.sync_unsynced()
+            log.storage.sync_unsynced()
         except KafkaError as error:
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise

@@ -88,11 +88,6 @@ class PartitionLog:
         """Batches from an offset on are not on the disk yet, and acknowledgements wait for that; None: they are."""
         self._set_limits(self._watermark.held, offset)
 
-    def sync_unsynced(self) -> None:
-        """Return when all batches are on the disk, where acknowledgements wait for it. Raises: KAFKA_STORAGE_ERROR."""
-        if self._watermark.unsynced is not None:
-            self.storage.sync_unsynced()
-
     def fail_sync(self) -> None:
         """Batches could not be written to the disk: the producers that wait for it get an error."""
         self.failed_sync_count += 1

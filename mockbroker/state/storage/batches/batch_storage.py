@@ -43,7 +43,7 @@ class BatchStorage(Protocol):
         """Store a batch at the end, with the offset and leader epoch of `batch`, in a new segment if needed."""
 
     def sync_unsynced(self) -> None:
-        """Put what was appended on the disk at once, and have `hold_unsynced` end."""
+        """Return when all batches are on the disk, where acknowledgements wait for it."""
 
     def roll_segment(self, base_offset: int, rules: RollRules, *, now_ms: int) -> None:
         """Start a segment at the end of the log."""
