@@ -42,7 +42,7 @@ _AUTHORIZER = {
 }
 _SMALL_TOPICS = {f"{name}.num.partitions": "3" for name in ("offsets.topic", "transaction.state.log")}
 _TOPICS = {"orders": 2, "payments": 2, "latest": 1}
-_COMPACTION = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+_COMPACTION = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.01"}
 _LONG_MS = 3_600_000
 
 
