@@ -98,11 +98,7 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    state.log_store = store = _create_log_store(state, stored, budget, now_ms=now_ms)
-
-    def make_node(node_id: int) -> Node:
-        return Node(node_id, state, store, rack=config.string("broker.rack"))
-
+    make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
     core = _create_core(state, routes, make_node, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
@@ -143,11 +139,27 @@ def _create_core(
     )
 
 
-def _create_log_store(
-    state: ClusterState, stored: StoredCluster | None, budget: MemoryBudget | None, *, now_ms: int
-) -> LogStore:
+def _prepare_nodes(
+    state: ClusterState,
+    stored: StoredCluster | None,
+    budget: MemoryBudget | None,
+    clock: Callable[[], int],
+    started_ms: int,
+) -> Callable[[int], Node]:
+    """Create the logs of the cluster. Returns: what makes a node that uses them."""
     directory = None if stored is None else stored.directory
-    return LogStore(state.metadata, state.configs, state.wake, started_ms=now_ms, budget=budget, directory=directory)
+    rack = state.config.string("broker.rack")
+    if state.config.has_real_replication:
+        from mockbroker.broker.replicated_nodes import ReplicatedNodes
+
+        nodes = ReplicatedNodes(state, clock, started_ms=started_ms, budget=budget, directory=directory, rack=rack)
+        state.log_store = nodes.store
+        return nodes.make_node
+    store = LogStore(
+        state.metadata, state.configs, state.wake, started_ms=started_ms, budget=budget, directory=directory
+    )
+    state.log_store = store
+    return lambda node_id: Node(node_id, state, store, rack=rack)
 
 
 def _create_topics(core: Core, topics: Mapping[str, int]) -> None:

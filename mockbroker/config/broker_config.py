@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import structs
 
+from mockbroker.config import replication
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
@@ -184,7 +185,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     release: its name; decides which configurations exist, of topics and groups as well. `given` has the texts that were
     set, `unknown` the names that Kafka does not define (both accept them), `ignored` the names that Kafka defines and
-    that have no effect on a broker without disks or peers.
+    that have no effect on a broker without disks or peers. has_real_replication: followers fetch from their leaders.
     """
 
     def __init__(
@@ -202,17 +203,20 @@ class BrokerConfig(Mapping[str, Value]):
             self.given = dialect.to_released_values(self.given)
             known = dialect.broker_keys
         lacking = frozenset() if dialect is None else dialect.unsupported_names
-        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
+        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD, replication.REPLICATION)
         effective += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
         recognized = {name: text for name, text in self.given.items() if name in known and name not in lacking}
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
-        self.ignored = [name for name in recognized if not _has_effect(name) and name not in effective]
+        self.has_real_replication = replication.has_real_replication(self.given)
+        names = (*_EFFECTIVE, *(replication.EFFECTIVE_NAMES if self.has_real_replication else ()))
+        self.ignored = [name for name in recognized if not _is_one_of(name, names) and name not in effective]
         self._values = ConfigValues(known, _STANDARD)
         defaults = {} if dialect is None else dialect.broker_defaults()
         for name, text in (*defaults.items(), *recognized.items()):
             self._values[name] = known[name].parse(text)
         cross_check(self)
+        replication.check_replication(self)
         check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -393,5 +397,6 @@ def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict
         raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
 
 
-def _has_effect(name: str) -> bool:
-    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in _EFFECTIVE)
+def _is_one_of(name: str, items: Iterable[str]) -> bool:
+    """Whether an item, or one that ends with a dot as a prefix, stands for a name."""
+    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)

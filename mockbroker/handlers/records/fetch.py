@@ -32,6 +32,7 @@ from mockbroker.handlers.records.fetch_rows import (
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized, is_authorized_on_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import Topic
+from mockbroker.state.storage.aborted_reads import list_aborted_in_read
 from mockbroker.state.storage.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -262,7 +263,7 @@ def _read_partition(
     elif part.batches:
         data.records = part.join()
         if committed:
-            aborted = log.aborted_in_read(request_partition.offset, part)
+            aborted = list_aborted_in_read(log, request_partition.offset, part)
             data.aborted_transactions = [AbortedTransaction(row.producer_id, row.first_offset) for row in aborted]
     return FetchRow(request_partition.key, topic, data, len(data.records or b""))
 
