@@ -25,7 +25,7 @@ from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.metadata.feature_levels import SHARE_VERSION
 from mockbroker.state.release import RELEASES, Release
 from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
-from mockbroker.state.storage.log_store import LogStore
+from mockbroker.state.storage.log_store import ClusterLogs, LogStore
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
@@ -148,18 +148,22 @@ def _prepare_nodes(
 ) -> Callable[[int], Node]:
     """Create the logs of the cluster. Returns: what makes a node that uses them."""
     directory = None if stored is None else stored.directory
-    rack = state.config.string("broker.rack")
-    if state.config.has_real_replication:
+    if state.config.replication.is_real:
         from mockbroker.broker.replicated_nodes import ReplicatedNodes
 
-        nodes = ReplicatedNodes(state, clock, started_ms=started_ms, budget=budget, directory=directory, rack=rack)
+        nodes = ReplicatedNodes(state, clock, started_ms=started_ms, budget=budget, directory=directory)
         state.log_store = nodes.store
         return nodes.make_node
     store = LogStore(
         state.metadata, state.configs, state.wake, started_ms=started_ms, budget=budget, directory=directory
     )
     state.log_store = store
-    return lambda node_id: Node(node_id, state, store, rack=rack)
+    return partial(_make_node, state, store)
+
+
+def _make_node(state: ClusterState, store: ClusterLogs, node_id: int) -> Node:
+    """A broker with its rack."""
+    return Node(node_id, state, store, rack=state.config.rack_of(node_id - state.config.integer("node.id")))
 
 
 def _create_topics(core: Core, topics: Mapping[str, int]) -> None:

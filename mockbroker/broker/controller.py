@@ -228,7 +228,7 @@ class Controller:
     def apply_leader_changes(self, *, now_ms: int) -> None:
         """After elections: replicas follow their leaders, and coordinators load the partitions that they lead now."""
         channel = self._cluster.inter_broker
-        if not self._cluster.config.has_real_replication:
+        if not self._cluster.config.replication.is_real:
             running = channel.nodes.keys() - channel.paused.keys()
             leadership.expand_isr(self._cluster.metadata, self.rules, running=running)
         self._store.update_replicas()

@@ -29,11 +29,9 @@ class ReplicatedNodes:
         started_ms: int,
         budget: MemoryBudget | None,
         directory: LogDirectory | None,
-        rack: str | None,
     ) -> None:
         self._state = state
         self._clock = clock
-        self._rack = rack
         self.store = ReplicatedLogStore(
             state.metadata,
             state.configs,
@@ -46,7 +44,8 @@ class ReplicatedNodes:
 
     def make_node(self, node_id: int) -> Node:
         """A broker that replicates. Raises: OSError if its log directory cannot be read."""
-        node = Node(node_id, self._state, self.store, rack=self._rack)
+        config = self._state.config
+        node = Node(node_id, self._state, self.store, rack=config.rack_of(node_id - config.integer("node.id")))
         logs = self.store.node_logs(node_id)
         node.replication = NodeReplication(node_id, self._state, logs, self._alter_isr, self._clock)
         return node

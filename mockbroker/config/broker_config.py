@@ -8,10 +8,10 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mockbroker.config import replication
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
+from mockbroker.config.replication import OWN_NAMES, check_replication, parse_replication
 
 __all__ = ["BrokerConfig", "ConfigError", "Value"]
 
@@ -185,7 +185,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     release: its name; decides which configurations exist, of topics and groups as well. `given` has the texts that were
     set, `unknown` the names that Kafka does not define (both accept them), `ignored` the names that Kafka defines and
-    that have no effect on a broker without disks or peers. has_real_replication: followers fetch from their leaders.
+    that have no effect on a broker without disks or peers.
     """
 
     def __init__(
@@ -203,20 +203,20 @@ class BrokerConfig(Mapping[str, Value]):
             self.given = dialect.to_released_values(self.given)
             known = dialect.broker_keys
         lacking = frozenset() if dialect is None else dialect.unsupported_names
-        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD, replication.REPLICATION)
+        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD, *OWN_NAMES)
         effective += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
         recognized = {name: text for name, text in self.given.items() if name in known and name not in lacking}
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
-        self.has_real_replication = replication.has_real_replication(self.given)
-        names = (*_EFFECTIVE, *(replication.EFFECTIVE_NAMES if self.has_real_replication else ()))
+        self.replication = parse_replication(self.given)
+        names = (*_EFFECTIVE, *self.replication.effective_names)
         self.ignored = [name for name in recognized if not _is_one_of(name, names) and name not in effective]
         self._values = ConfigValues(known, _STANDARD)
         defaults = {} if dialect is None else dialect.broker_defaults()
         for name, text in (*defaults.items(), *recognized.items()):
             self._values[name] = known[name].parse(text)
         cross_check(self)
-        replication.check_replication(self)
+        check_replication(self)
         check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -323,6 +323,11 @@ class BrokerConfig(Mapping[str, Value]):
         value = self._values[name]
         assert isinstance(value, int)
         return value
+
+    def rack_of(self, node_number: int) -> str | None:
+        """The rack of a node, numbered from 0."""
+        racks = self.replication.racks
+        return racks[node_number] if node_number < len(racks) else self.string("broker.rack")
 
     def boolean(self, name: str) -> bool:
         """A boolean."""

@@ -1,25 +1,54 @@
-"""`mockbroker.replication`: whether followers fetch as in Kafka, a configuration that Kafka does not have."""
+"""`ReplicationOptions`: whether followers fetch as in Kafka, and where consumers fetch; racks of the nodes.
+
+Of these names `mockbroker.replication` and `mockbroker.racks` are none of Kafka's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from mockbroker.config.keys import ConfigError, Value
 
-REPLICATION = "mockbroker.replication"
-#: Followers fetch; or they have every record at once, the default.
-REAL, IMMEDIATE = "real", "immediate"
+MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
+#: Names that Kafka does not have.
+OWN_NAMES = (MODE, RACKS)
+_REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
-EFFECTIVE_NAMES = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")
+_NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")
+_SELECTOR = "replica.selector.class"
+#: The only replica selector that sends consumers to followers; Kafka's default is none.
+_RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _WAIT, _LAG = "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"
 
 
-def has_real_replication(given: Mapping[str, str]) -> bool:
-    """Whether the set values switch it on. Raises: ConfigError."""
-    mode = given.get(REPLICATION, IMMEDIATE).strip()
-    if mode not in (REAL, IMMEDIATE):
-        raise ConfigError(f"{REPLICATION}: {mode!r} is neither {REAL} nor {IMMEDIATE}")
-    return mode == REAL
+class ReplicationOptions(msgspec.Struct, frozen=True):
+    """is_real: followers fetch, and may lag; otherwise they have every record at once. racks: of the nodes in order.
+
+    selects_replicas: the leader sends consumers to replicas in their racks (KIP-392).
+    """
+
+    is_real: bool = False
+    racks: tuple[str, ...] = ()
+    selects_replicas: bool = False
+
+    @property
+    def effective_names(self) -> tuple[str, ...]:
+        """The names of Kafka that have an effect, a prefix where one ends with a dot."""
+        return (*(_NAMES_OF_FOLLOWERS if self.is_real else ()), *((_SELECTOR,) if self.selects_replicas else ()))
+
+
+def parse_replication(given: Mapping[str, str]) -> ReplicationOptions:
+    """Read the options from the values that are set. Raises: ConfigError."""
+    mode = given.get(MODE, _IMMEDIATE).strip()
+    if mode not in (_REAL, _IMMEDIATE):
+        raise ConfigError(f"{MODE}: {mode!r} is neither {_REAL} nor {_IMMEDIATE}")
+    text = given.get(RACKS, "").strip()
+    racks = tuple(rack.strip() for rack in text.split(",")) if text else ()
+    if "" in racks:
+        raise ConfigError(f"{RACKS}: {text!r} has an empty name")
+    return ReplicationOptions(mode == _REAL, racks, given.get(_SELECTOR, "").strip() == _RACK_AWARE_SELECTOR)
 
 
 def check_replication(config: Mapping[str, Value]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from operator import attrgetter
-from typing import Protocol
 
 import msgspec
 
@@ -17,6 +16,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage
 from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
+from mockbroker.state.replication.leader_replicas import IsrChange
 
 NO_LEADER = -1
 #: Node ids, in an order that matters.
@@ -199,19 +199,8 @@ def expand_isr(metadata: ClusterImage, rules: ElectionRules, *, running: Collect
                 change_partition(metadata, topic, partition, target, rules)
 
 
-class RequestedIsr(Protocol):
-    """An ISR that the leader of a partition requests. committed: the one that it knows."""
-
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def committed(self) -> Nodes: ...
-    @property
-    def isr(self) -> Nodes: ...
-
-
 def alter_isr(
-    metadata: ClusterImage, key: TopicPartitionKey, leader: int, change: RequestedIsr, rules: ElectionRules
+    metadata: ClusterImage, key: TopicPartitionKey, leader: int, change: IsrChange, rules: ElectionRules
 ) -> None:
     """Change the ISR of a partition (AlterPartition); this can complete a reassignment.
 
