@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.context import Context
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.memory_budget import MemoryBudget
 
 _FIRST_VERSION_WITH_ELR = 1
@@ -147,7 +148,7 @@ def _prepare_nodes(
     started_ms: int,
 ) -> Callable[[int], Node]:
     """Create the logs of the cluster. Returns: what makes a node that uses them."""
-    directory = None if stored is None else stored.directory
+    directory: LogDirectory | None = None if stored is None else stored.directory
     if state.config.replication.is_real:
         from mockbroker.broker.replicated_nodes import ReplicatedNodes
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ReplicatedNodes:
-    """Makes brokers. clock: milliseconds of the cluster's clock. directory: of the logs, None to have them in memory."""
+    """Makes brokers. clock: milliseconds of the cluster's clock. directory: of the logs, None for logs in memory."""
 
     def __init__(
         self,

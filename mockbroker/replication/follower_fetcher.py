@@ -34,7 +34,8 @@ class ReplicaNode(Protocol):
     """A broker that replicates."""
 
     @property
-    def replication(self) -> _Leader | None: ...
+    def replication(self) -> _Leader | None:
+        """Its part in replication."""
 
 
 class _Followed(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""`IsrRequests`: a leader's changes of the ISR on their way to the controller. Source: Kafka's AlterPartitionManager."""
+"""`IsrRequests`: changes of the ISR that a leader requests of the controller. Source: Kafka's AlterPartitionManager."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answered = Callable[[ErrorCode, int], None]
 
 
 class IsrRequests:
-    """The requests of one leader. is_wanted: whether a change still waits for its answer."""
+    """The requests of one leader. alter_isr: of the controller."""
 
     def __init__(self, node_id: int, channel: InterBrokerChannel[object], alter_isr: AlterIsr) -> None:
         self._node_id = node_id
@@ -31,7 +31,7 @@ class IsrRequests:
     def send(
         self, key: TopicPartitionKey, change: IsrChange, answered: Answered, is_wanted: Callable[[], bool], now_ms: int
     ) -> None:
-        """Send a change; it is sent again while the connection breaks."""
+        """Send a change; it is sent again while the connection breaks. is_wanted: whether it waits for its answer."""
         channel = self._channel
         with channel.act_as(self._node_id):
             out_ms, back_ms, loss = channel.plan_delivery(CONTROLLER, now_ms)

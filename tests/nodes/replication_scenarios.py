@@ -52,7 +52,8 @@ def fetch_in_rack(client: ScenarioClient, topic: str, offset: int, rack: str, *,
 
 def _create(client: ScenarioClient, topic: str, least: str = "1") -> None:
     client.create_topic(topic, [(_LEADER, _FOLLOWER)])
-    alter_topic_config(client, topic, {"min.insync.replicas": least})
+    # The records are old, and the scenario takes longer than it takes real brokers to look for such.
+    alter_topic_config(client, topic, {"min.insync.replicas": least, "retention.ms": "-1"})
     client.pass_time(1)  # The follower's first fetch.
 
 

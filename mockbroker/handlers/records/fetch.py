@@ -249,7 +249,7 @@ def _read_partition(
         log = _find_log(topic, index, epoch, request, ctx)
         if request_partition.key[0] not in (name, topic.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{name} was created again")
-        if ctx.cluster.config.replication.selects_replicas and ctx.api_version >= _FOLLOWERS_SINCE and find_follower_id(request) < 0:
+        if ctx.cluster.config.replication.selects_replicas and find_follower_id(request) < 0:
             preferred = find_preferred_replica(topic, index, request_partition.offset, request.rack_id, ctx)
             if preferred is not None:
                 data = _partition_data(index, log, committed=committed)
