@@ -178,6 +178,7 @@ def test_records_that_too_few_replicas_have_in_the_end_are_reported_after_the_ap
     apply(broker)
     partition(broker).isr = (0,)
     apply(broker)
+    broker.advance(1)
 
     assert log_of(broker, 0).high_watermark == 1
     assert row_of(broker.take_response("producer-0")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
