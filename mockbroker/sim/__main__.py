@@ -16,6 +16,7 @@ from mockbroker.state.share.share_rules import SHARE_EDITIONS
 
 #: Where share groups store their state; "no-op" stores none and would violate every invariant.
 _PERSISTERS = ("default", "control-records")
+_REPLICATION = ("immediate", "real")
 #: The number of seeds that must reach every transition and fault.
 _COMPLETE_RUN_SEEDS = 200
 
@@ -39,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
                 release=release,
                 edition=parsed.share_edition,
                 persister=parsed.share_persister,
+                replicates=parsed.replication == "real",
             )
         except SeedFailed as failed:
             return _print_failure(failed, parsed)
@@ -63,7 +65,9 @@ def _print_failure(failed: SeedFailed, parsed: argparse.Namespace) -> int:
     release = "" if parsed.release is None else f" --release {parsed.release}"
     edition = "" if parsed.share_edition is None else f" --share-edition {parsed.share_edition}"
     persister = "" if parsed.share_persister == _PERSISTERS[0] else f" --share-persister {parsed.share_persister}"
-    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{release}{edition}{persister}")
+    replication = "" if parsed.replication == _REPLICATION[0] else f" --replication {parsed.replication}"
+    options = f"{release}{edition}{persister}{replication}"
+    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{options}")
     return 1
 
 
@@ -76,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--share-edition", choices=SHARE_EDITIONS, help="edition of KIP-932 (that of the release)")
     persister_help = "as the option of mockbroker"
     parser.add_argument("--share-persister", default=_PERSISTERS[0], choices=_PERSISTERS, help=persister_help)
+    replication_help = "whether followers fetch, as mockbroker.replication"
+    parser.add_argument("--replication", default=_REPLICATION[0], choices=_REPLICATION, help=replication_help)
     parser.add_argument("--steps", type=int, default=200, help="the number of steps of each seed (200)")
     return parser
 

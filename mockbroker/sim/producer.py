@@ -94,11 +94,12 @@ class Producer:
         request = ProduceRequest(self._transactional_id, acks=-1, timeout_ms=1_000, topic_data=[data])
 
         def produced(answer: ProduceResponse) -> None:
-            code = answer.responses[0].partition_responses[0].error_code
-            if code:
+            row = answer.responses[0].partition_responses[0]
+            if row.error_code:
                 self._reset()
                 self._count("produce refused")
             else:
+                self._cluster.record_produced(partition_key, row.base_offset + count)
                 self._sequences[partition_key] = sequence + count
                 self._count("produced in a transaction" if self._transactional_id else "produced in sequence")
 

@@ -20,6 +20,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
+from mockbroker.sim.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.wire import Wire
 from mockbroker.state.metadata.topics import CoordinatorKind, Topic, TopicPartitionKey
@@ -41,6 +42,12 @@ _CONFIG = {
     "transaction.state.log.min.isr": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "5000",
 }
+#: Followers fetch, and leave the ISR in a short run.
+_REPLICATION = {
+    "mockbroker.replication": "real",
+    "replica.lag.time.max.ms": "8000",
+    "replica.fetch.backoff.ms": "200",
+}
 _NODE_COUNT = 3
 _START_MS = 1_000_000
 #: Records are not produced to a partition with more than this.
@@ -59,16 +66,26 @@ class GroupMember(Protocol):
 
 
 class SimulatedCluster:
-    """The cluster of one seed and its clock. members: the simulated group members, set by the simulation."""
+    """The cluster of one seed and its clock. members: the simulated group members, set by the simulation.
+
+    replicates: followers fetch. replicas: checks them, None where they do not.
+    """
 
     def __init__(
-        self, seed: int, *, release: str | None = None, edition: str | None = None, persister: str = "default"
+        self,
+        seed: int,
+        *,
+        release: str | None = None,
+        edition: str | None = None,
+        persister: str = "default",
+        replicates: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.members: Sequence[GroupMember] = ()
         self._config_dialect = config_dialect(edition)
         release = choose_release(release, edition)
-        given = {self.config_name(Scope.BROKER, name): text for name, text in _CONFIG.items()}
+        settings = {**_CONFIG, **(_REPLICATION if replicates else {})}
+        given = {self.config_name(Scope.BROKER, name): text for name, text in settings.items()}
         self.core = build_core(
             config=BrokerConfig(given, release=release, dialect=self._config_dialect),
             node_count=_NODE_COUNT,
@@ -85,6 +102,10 @@ class SimulatedCluster:
             node.add_endpoint("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
         self.wire = Wire(self.core, self.client_dialect)
         self.invariants = Invariants(self.core, self.coverage)
+        self.replicas: ReplicaChecker | None = None
+        if replicates:
+            self.coverage.expect(SITUATIONS)
+            self.replicas = ReplicaChecker(self.core, self.coverage.count)
         self.update_partitions()
 
     def new_rng(self) -> random.Random:
@@ -178,6 +199,11 @@ class SimulatedCluster:
         keys = self.partition_keys()
         self.invariants.set_partitions(ShareKey(group_id, *key) for group_id in GROUP_IDS for key in keys)
 
+    def record_produced(self, partition_key: TopicPartitionKey, end: int) -> None:
+        """Records below an offset were acknowledged after acks=all."""
+        if self.replicas is not None:
+            self.replicas.record_acknowledged(partition_key, end)
+
     def empty_group(self, group_id: str) -> None:
         """Have all members leave a group."""
         for member in self.members:
@@ -188,6 +214,8 @@ class SimulatedCluster:
     def check(self) -> None:
         """Check the invariants, then deliver responses: an acknowledgement is checked before its client receives it."""
         self.invariants.check()
+        if self.replicas is not None:
+            self.replicas.check()
         self.wire.deliver_responses()
 
     def advance(self, duration_ms: int) -> None:

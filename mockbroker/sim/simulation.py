@@ -26,9 +26,17 @@ class Simulation:
     """The clients and faults of one seed, and the cluster that they act on."""
 
     def __init__(
-        self, seed: int, *, release: str | None = None, edition: str | None = None, persister: str = "default"
+        self,
+        seed: int,
+        *,
+        release: str | None = None,
+        edition: str | None = None,
+        persister: str = "default",
+        replicates: bool = False,
     ) -> None:
-        self.cluster = cluster = SimulatedCluster(seed, release=release, edition=edition, persister=persister)
+        self.cluster = cluster = SimulatedCluster(
+            seed, release=release, edition=edition, persister=persister, replicates=replicates
+        )
         self._faults = Faults(cluster, cluster.new_rng())
         self._admin = Admin(cluster, cluster.new_rng())
         self._operator = Operator(cluster, cluster.new_rng())
@@ -105,9 +113,13 @@ def run(
     release: str | None = None,
     edition: str | None = None,
     persister: str = "default",
+    replicates: bool = False,
 ) -> SimulatedCluster:
-    """Run one seed to its end; `trace` receives a line for each step. Raises: SeedFailed with the steps before."""
-    simulation = Simulation(seed, release=release, edition=edition, persister=persister)
+    """Run one seed to its end; `trace` receives a line for each step. Raises: SeedFailed with the steps before.
+
+    replicates: followers fetch.
+    """
+    simulation = Simulation(seed, release=release, edition=edition, persister=persister, replicates=replicates)
     cluster = simulation.cluster
     trace = [] if trace is None else trace
     try:
