@@ -47,6 +47,7 @@ _REPLICATION = {
     "mockbroker.replication": "real",
     "replica.lag.time.max.ms": "8000",
     "replica.fetch.backoff.ms": "200",
+    "replica.fetch.wait.max.ms": "2000",
 }
 _NODE_COUNT = 3
 _START_MS = 1_000_000
