@@ -61,9 +61,9 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "Replication",
-        "with `mockbroker.replication=real`: other replica selectors than Kafka's rack-aware one, fetch sessions between "
-        "brokers, and transaction coordinators that wait for their followers",
-        "without it a replica on a running broker has every record immediately; one on a stopped broker keeps its records",
+        "other replica selectors than Kafka's rack-aware one; followers that fetch and can be slow, unless "
+        "`mockbroker.replication=real`",
+        "a replica on a running broker has every record immediately; one on a stopped broker keeps its records",
     ),
     (
         "Throttled replication",

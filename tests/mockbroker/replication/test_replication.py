@@ -9,13 +9,14 @@ import pytest
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
 from mockbroker.cluster_services.inter_broker import Delivery, Loss
 from mockbroker.replication.replicated_log_store import ReplicatedLogStore
 from mockbroker.state.metadata.configs import Resource, ResourceKind
-from mockbroker.state.metadata.topics import Partition
+from mockbroker.state.metadata.topics import CoordinatorKind, Partition
 from mockbroker.state.storage.partition_log import PartitionLog
 from tests.support.brokers.broker import Broker
 
@@ -316,7 +317,8 @@ def test_a_reassigned_replica_joins_when_it_has_fetched_and_the_old_one_loses_it
     store = broker.core.state.log_store
     assert isinstance(store, ReplicatedLogStore)
     assert under_way == ((0, 1, 2), (0, 1))
-    assert (found.replicas, found.isr, found.adding, found.removing) == ((0, 2), (0, 2), (), ())
+    after = partition(broker)
+    assert (after.replicas, after.isr, after.adding, after.removing) == ((0, 2), (0, 2), (), ())
     assert store.find_replica_log(1, broker.topic("t"), 0) is None
     assert log_of(broker, 2).end_offset == 5
 
@@ -367,3 +369,28 @@ def test_the_same_records_are_on_all_replicas(acks: int) -> None:
 
     assert logs[0] == logs[1] == logs[2]
     assert len(logs[0]) == 3
+
+
+def initialize_producer(broker: Broker, node: int) -> Any:
+    """The response of the transaction coordinator, None while there is none."""
+    request = InitProducerIdRequest("x", 60_000)
+    return broker.call(request, 4, connection=f"initializer-{node}", node=node, settle=False)
+
+
+def test_a_transaction_coordinator_answers_when_the_replicas_in_sync_have_its_record() -> None:
+    broker = make(config={"transaction.state.log.num.partitions": "1"})
+    topic = broker.metadata.ensure_internal_topic(CoordinatorKind.TRANSACTION)
+    coordinator = topic.partitions[0].leader
+    broker.advance(WAIT_MS)
+
+    first = initialize_producer(broker, coordinator)
+    broker.advance(WAIT_MS)
+    answered = broker.take_response(f"initializer-{coordinator}")
+    broker.pause_node((coordinator + 1) % 3)
+    slow = initialize_producer(broker, coordinator)
+    broker.advance(LAG_MS)
+
+    assert first is None
+    assert answered.error_code == ErrorCode.NONE
+    assert slow is None
+    assert broker.take_response(f"initializer-{coordinator}").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

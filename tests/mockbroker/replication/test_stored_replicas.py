@@ -1,4 +1,4 @@
-"""Replicas with logs of their own in a data directory: ends, kills, and directories whose replicas shared their files."""
+"""Replicas with logs of their own in a data directory: ends, kills, and directories with replicas that shared files."""
 
 from __future__ import annotations
 
@@ -158,6 +158,6 @@ def test_a_reassigned_replicas_folder_is_made_and_the_old_one_removed() -> None:
     controller.apply_leader_changes(now_ms=broker.now_ms)
     broker.advance(3_000)
 
-    assert partition.replicas == (0, 2)
+    assert broker.topic("t").partitions[0].replicas == (0, 2)
     assert files.read_file(f"node-2/{PATH}") == files.read_file(f"node-0/{PATH}")
     assert "t-0" not in files.list_names("node-1")

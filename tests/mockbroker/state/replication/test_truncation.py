@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +32,8 @@ def truncate(leader: list[int], follower: list[int]) -> list[int]:
             raise AssertionError(f"{leader} does not know epoch {follower[-1]}")
         if answer[0] == follower[-1] and answer[1] >= len(follower):
             return follower
-        offset = find_truncation_offset(*answer, lambda e: cache_of(follower).end_offset_for(e, len(follower)), 99)
+        own, end = cache_of(follower), len(follower)
+        offset = find_truncation_offset(*answer, partial(own.end_offset_for, log_end=end), end)
         assert offset < len(follower) or answer[0] != follower[-1]
         follower = follower[: min(offset, len(follower))]
     return follower
