@@ -20,7 +20,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
-from mockbroker.sim.replica_checker import SITUATIONS, ReplicaChecker
+from mockbroker.sim.replication.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.wire import Wire
 from mockbroker.state.metadata.topics import CoordinatorKind, Topic, TopicPartitionKey

@@ -53,7 +53,7 @@ class ReplicaChecker:
         self._histories: dict[TopicPartitionKey, _History] = {}
 
     def record_acknowledged(self, key: TopicPartitionKey, end: int) -> None:
-        """A producer was told, after acks=all, that the records below an offset are written."""
+        """The records below an offset were acknowledged with acks=all."""
         topic = self._core.state.metadata.topic_by_id(key[0])
         if topic is None:
             return
