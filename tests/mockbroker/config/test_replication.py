@@ -16,7 +16,7 @@ def test_followers_do_not_fetch_unless_it_is_set() -> None:
 
 
 def test_another_mode_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="mockbroker.replication: 'yes' is neither real nor immediate"):
+    with pytest.raises(ConfigError, match=r"mockbroker.replication: 'yes' is neither real nor immediate"):
         BrokerConfig({"mockbroker.replication": "yes"})
 
 
@@ -32,7 +32,7 @@ def test_names_of_followers_have_an_effect_where_followers_fetch() -> None:
 
 def test_a_follower_that_waits_for_longer_than_it_may_lag_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match="replica.fetch.wait.max.ms: 900 must be at most replica.lag.time.max.ms, 800"
+        ConfigError, match=r"replica.fetch.wait.max.ms: 900 must be at most replica.lag.time.max.ms, 800"
     ):
         BrokerConfig({"replica.fetch.wait.max.ms": "900", "replica.lag.time.max.ms": "800"})
 
@@ -45,7 +45,7 @@ def test_each_node_has_its_rack_and_further_ones_that_of_all() -> None:
 
 
 def test_a_rack_without_a_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="mockbroker.racks: 'a,,b' has an empty name"):
+    with pytest.raises(ConfigError, match=r"mockbroker.racks: 'a,,b' has an empty name"):
         BrokerConfig({"mockbroker.racks": "a,,b"})
 
 
