@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kwire import uuids
 from mockbroker.broker.cluster_state import ClusterState
-from mockbroker.broker.node import Node
+from mockbroker.broker.node import Node, find_rack
 from mockbroker.cluster_services.cluster_services import WakeKey
 from mockbroker.cluster_services.inter_broker import InterBrokerChannel
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
@@ -164,7 +164,7 @@ def _prepare_nodes(
 
 def _make_node(state: ClusterState, store: ClusterLogs, node_id: int) -> Node:
     """A broker with its rack."""
-    return Node(node_id, state, store, rack=state.config.rack_of(node_id - state.config.integer("node.id")))
+    return Node(node_id, state, store, rack=find_rack(state.config, node_id))
 
 
 def _create_topics(core: Core, topics: Mapping[str, int]) -> None:

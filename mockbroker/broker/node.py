@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
+from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER, BrokerConfig
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
@@ -62,6 +62,11 @@ class _HasDeadlines(Protocol):
 
 
 D = TypeVar("D", bound=_HasDeadlines)
+
+
+def find_rack(config: BrokerConfig, node_id: int) -> str | None:
+    """The rack of a broker: its own in `mockbroker.racks`, or that of all in `broker.rack`."""
+    return config.replication.find_rack(node_id - config.integer("node.id"), config.string("broker.rack"))
 
 
 class Node:

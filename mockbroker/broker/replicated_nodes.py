@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
-from mockbroker.broker.node import Node
+from mockbroker.broker.node import Node, find_rack
 from mockbroker.replication.node_replication import NodeReplication
 from mockbroker.replication.replicated_log_store import ReplicatedLogStore
 
@@ -44,8 +44,7 @@ class ReplicatedNodes:
 
     def make_node(self, node_id: int) -> Node:
         """A broker that replicates. Raises: OSError if its log directory cannot be read."""
-        config = self._state.config
-        node = Node(node_id, self._state, self.store, rack=config.rack_of(node_id - config.integer("node.id")))
+        node = Node(node_id, self._state, self.store, rack=find_rack(self._state.config, node_id))
         logs = self.store.node_logs(node_id)
         node.replication = NodeReplication(node_id, self._state, logs, self._alter_isr, self._clock)
         return node

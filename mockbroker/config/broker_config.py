@@ -209,8 +209,8 @@ class BrokerConfig(Mapping[str, Value]):
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
         self.replication = parse_replication(self.given)
-        names = (*_EFFECTIVE, *self.replication.effective_names)
-        self.ignored = [name for name in recognized if not _is_one_of(name, names) and name not in effective]
+        names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
+        self.ignored = [name for name in recognized if not _is_one_of(name, names)]
         self._values = ConfigValues(known, _STANDARD)
         defaults = {} if dialect is None else dialect.broker_defaults()
         for name, text in (*defaults.items(), *recognized.items()):
@@ -323,11 +323,6 @@ class BrokerConfig(Mapping[str, Value]):
         value = self._values[name]
         assert isinstance(value, int)
         return value
-
-    def rack_of(self, node_number: int) -> str | None:
-        """The rack of a node, numbered from 0."""
-        racks = self.replication.racks
-        return racks[node_number] if node_number < len(racks) else self.string("broker.rack")
 
     def boolean(self, name: str) -> bool:
         """A boolean."""

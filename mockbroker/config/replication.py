@@ -38,6 +38,10 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
         """The names of Kafka that have an effect, a prefix where one ends with a dot."""
         return (*(_NAMES_OF_FOLLOWERS if self.is_real else ()), *((_SELECTOR,) if self.selects_replicas else ()))
 
+    def find_rack(self, node_number: int, default: str | None) -> str | None:
+        """The rack of a node, numbered from 0. default: that of nodes without one of their own."""
+        return self.racks[node_number] if node_number < len(self.racks) else default
+
 
 def parse_replication(given: Mapping[str, str]) -> ReplicationOptions:
     """Read the options from the values that are set. Raises: ConfigError."""

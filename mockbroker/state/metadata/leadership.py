@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,9 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage
 from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
-from mockbroker.state.replication.leader_replicas import IsrChange
+
+if TYPE_CHECKING:
+    from mockbroker.state.replication.leader_replicas import IsrChange
 
 NO_LEADER = -1
 #: Node ids, in an order that matters.

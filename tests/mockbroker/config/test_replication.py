@@ -38,10 +38,10 @@ def test_a_follower_that_waits_for_longer_than_it_may_lag_is_refused() -> None:
 
 
 def test_each_node_has_its_rack_and_further_ones_that_of_all() -> None:
-    config = BrokerConfig({"mockbroker.racks": "a, b", "broker.rack": "c"})
+    replication = BrokerConfig({"mockbroker.racks": "a, b"}).replication
 
-    assert [config.rack_of(number) for number in range(3)] == ["a", "b", "c"]
-    assert BrokerConfig().rack_of(0) is None
+    assert [replication.find_rack(number, "c") for number in range(3)] == ["a", "b", "c"]
+    assert BrokerConfig().replication.find_rack(0, None) is None
 
 
 def test_a_rack_without_a_name_is_refused() -> None:
