@@ -212,8 +212,7 @@ class BrokerConfig(Mapping[str, Value]):
         names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
         self.ignored = [name for name in recognized if not _is_one_of(name, names)]
         self._values = ConfigValues(known, _STANDARD)
-        defaults = {} if dialect is None else dialect.broker_defaults()
-        for name, text in (*defaults.items(), *recognized.items()):
+        for name, text in {**({} if dialect is None else dialect.broker_defaults()), **recognized}.items():
             self._values[name] = known[name].parse(text)
         cross_check(self)
         check_replication(self)
@@ -398,5 +397,4 @@ def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict
 
 
 def _is_one_of(name: str, items: Iterable[str]) -> bool:
-    """Whether an item, or one that ends with a dot as a prefix, stands for a name."""
     return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)
