@@ -9,9 +9,7 @@ from mockbroker.certify.check.model import GROUP, LATE_MS, TOPIC, Check, CheckRu
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.certify.driver.messages import Committed, PartitionsAssigned, PartitionsRevoked
-from mockbroker.certify.driver.settings import ConsumerSettings
 
-_EARLIEST: ConsumerSettings = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
 _TIMESTAMP = 1_700_000_000_000
 
 
@@ -19,7 +17,7 @@ def poll_records(run: CheckRun) -> None:
     """Assigned partitions: the fields of a record, a poll that returns early, and one that returns nothing."""
     headers = [("h", "x"), ("h", None)]
     run.cluster.produce(TOPIC, "é", key="k", headers=headers, partition=0, timestamp_ms=_TIMESTAMP)
-    consumer = run.clients.consumer(auto_offset_reset="earliest")
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     began = time.monotonic()
     [record] = run.poll(consumer, 1).records
@@ -39,7 +37,7 @@ def poll_records(run: CheckRun) -> None:
 def seek(run: CheckRun) -> None:
     """A position is set, also by `assign`."""
     run.fill("a", "b", "c")
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, 1))
     values = run.poll(consumer, 2).values
     run.expect(values == ["b", "c"], f"assign at offset 1: records {values} instead of b, c")
@@ -51,7 +49,7 @@ def seek(run: CheckRun) -> None:
 def pause(run: CheckRun) -> None:
     """Records of a paused partition do not come until it is resumed."""
     run.fill("a")
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     consumer.pause((TOPIC, 0))
     values = consumer.poll(timeout_ms=700).values
@@ -134,7 +132,7 @@ def pattern(run: CheckRun) -> None:
 
 def wakeup(run: CheckRun) -> None:
     """A poll is ended from another thread."""
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     began = time.monotonic()
     consumer.poll(timeout_ms=8000, wakeup_after_ms=500)
