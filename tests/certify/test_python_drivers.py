@@ -1,4 +1,4 @@
-"""The quick subset of the cases with the drivers of Python clients: what `mockbroker certify` says about real clients."""
+"""The quick subset of the cases, and the check of drivers, with the drivers of Python clients."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def commit(run: CheckRun) -> None:
     """Offsets: commit of given ones and of positions, committed, position, an asynchronous commit."""
     run.fill("a", "b")
     consumer = run.group_consumer()
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     run.poll(consumer, 2)
     position = consumer.position(TOPIC, 0)
     run.expect(position == 2, f"position: {position} after two records; 2 is expected")
@@ -80,7 +80,7 @@ def commit(run: CheckRun) -> None:
 def join_group(run: CheckRun, consumer: ConsumerHandle, api: str, *, has_events: bool) -> None:
     """Subscribe, get the assignment, close."""
     run.fill("a")
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     polled = run.poll(consumer, 1)
     run.expect(run.cluster.requests(api, group=GROUP), f"subscribe: no {api} was sent")
     expected = {(TOPIC, 0), (TOPIC, 1)}
@@ -98,7 +98,7 @@ def unsubscribe(run: CheckRun) -> None:
     """The assignment is empty after it, at once or after a poll."""
     run.fill("a")
     consumer = run.group_consumer()
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     run.poll(consumer, 1)
     consumer.unsubscribe()
     deadline = time.monotonic() + 5
