@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from kwire import headers
-from kwire.codec import decode_lenient
 from kwire.errors import WireError
 from kwire.registry import response_class
 from mockbroker.kafka_error import KafkaError, UnservedVersion
@@ -91,19 +90,16 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
             return _unsupported_api_versions(route, api_version, correlation_id)
         raise _undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}", route, fixed)
     try:
-        header, body_at = headers.decode_request_header(frame)
-        decoded = decode_lenient(route.request, api_version, frame, at=body_at)
+        header, request, found = headers.decode_request_leniently(route.request, api_version, frame)
     except WireError as error:
         reason = f"{route.name} version {api_version} does not decode: {error}"
         raise _undispatchable(reason, route, fixed) from error
-    request, refusal = decoded.message, None
+    refusal = None
     try:
         handler_request, handler_version = route.to_handler(request, api_version)
     except KafkaError as error:  # The edition does not serve this request.
         handler_request, handler_version, refusal = request, api_version, error
-    warnings: tuple[str, ...] = ()
-    if decoded.warnings:
-        warnings = tuple(f"{warning.path}: {warning.what}" for warning in decoded.warnings)
+    warnings = tuple(f"{warning.path}: {warning.what}" for warning in found) if found else ()
     return IncomingRequest(
         route,
         api_version,
