@@ -281,7 +281,7 @@ class NodeLogs:
         if topic is None or not 0 <= partition_index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition = topic.partitions[partition_index]
-        if leader_epoch not in (-1, partition.leader_epoch):
+        if -1 != leader_epoch != partition.leader_epoch:
             is_old = leader_epoch < partition.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"leader epoch {leader_epoch} was given, {partition.leader_epoch} is current")
