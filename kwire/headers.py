@@ -134,9 +134,8 @@ def response_parts(response: msgspec.Struct, version: int, correlation_id: int) 
     """As `encode_response`, but as parts to join."""
     writers = _RESPONSE_WRITERS.get((type(response), version))
     if writers is not None and type(version) is int:  # 2.0 equals 2, but is no version.
-        write, write_header = writers
         try:
-            return [write_header(correlation_id), *write(response)]
+            return [writers[1](correlation_id), *writers[0](response)]
         except _WRITE_FAILURES:
             pass  # Written again below, for the error.
     return _write_response(response, version, correlation_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cache
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -23,8 +22,6 @@ API_VERSIONS_KEY = 18
 _FIXED = struct.Struct(">hhi")
 #: The parts of a response without record batches: header and body.
 _PARTS_MIN = 2
-#: The types of parts that are joined.
-_SMALL = {bytes}
 
 
 class Undispatchable(Exception):
@@ -156,12 +153,16 @@ def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tupl
     parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
     if len(parts) == _PARTS_MIN and type(parts[1]) is bytes:
         return (b"".join(parts),)
-    if not {type(part) for part in parts} - _SMALL:
-        return (b"".join(parts),)
     joined: list[Part] = []
-    for is_small, group in groupby(parts, key=lambda part: type(part) is bytes):
-        if is_small:
-            joined.append(b"".join(group))
-        else:
-            joined.extend(group)
+    small: list[Part] = []
+    for part in parts:
+        if type(part) is bytes:
+            small.append(part)
+            continue
+        if small:
+            joined.append(b"".join(small))
+            small = []
+        joined.append(part)
+    if small:
+        joined.append(b"".join(small))
     return tuple(joined)

@@ -139,7 +139,10 @@ class RequestRunner:
             response = outcome.response
             if throttle is not None:
                 response = throttle.record_answer(response, now_ms=self._clock())
-            self._answer(request, response)
+            if request.faults is None:
+                self._send(request, self.complete_response(request, response))
+            else:
+                request.faults.answer(response)
             return
         connection = request.connection
         match outcome:
@@ -184,10 +187,10 @@ class RequestRunner:
 
     def _send(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
         self.record_answer(request, parts)
-        connection = request.connection
-        self.output.append(Send(connection.info.id, parts, request.exchange))
+        exchange = request.exchange
+        self.output.append(Send(exchange.connection_id, parts, exchange))
         if request.throttle is None:
-            self.finish(connection)
+            self.finish(request.connection)
         else:
             self.finish_request(request)
 
