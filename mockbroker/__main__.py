@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 
-
 #: When the collector looks at new objects, and at those that it has seen once or twice. A broker has next to no garbage
 #: that needs it, but the journal keeps some ten objects of each request: with Python's own 700 new objects, one request
 #: of a hundred waits for the collector.

@@ -55,9 +55,9 @@ def _measure_startup(peers: Sequence[brokers.Peer], rounds: int, results: list[R
     head = ["broker", "start to first Metadata answer, ms", "subscribe to first share record, ms"]
     return (
         f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {describe_machine()}. mockbroker is "
-        "started as from a\nwheel: with stored bytecode, and without the `.pth` files of an environment for development. "
-        "The share record waits\nfor the second heartbeat, 5 s after the first, as in Kafka: the first brings no "
-        "partitions yet.\n\n"
+        "started as from\na wheel: with stored bytecode, and without the `.pth` files of an environment for "
+        "development. The share record\nwaits for the second heartbeat, 5 s after the first, as in Kafka: the first "
+        "brings no partitions yet.\n\n"
         f"{markdown_table(head, rows)}"
     )
 

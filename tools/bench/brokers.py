@@ -7,7 +7,6 @@ import resource
 import shutil
 import socket
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import time

@@ -143,9 +143,7 @@ def _check_group(
     return ErrorCode.NONE
 
 
-def _check_member(
-    request: OffsetCommitRequest, accepted: list[_Commits], ctx: Context, *, metadata_max: int
-) -> None:
+def _check_member(request: OffsetCommitRequest, accepted: list[_Commits], ctx: Context, *, metadata_max: int) -> None:
     """Check that this member may commit. Without a member, a group that only has offsets is created.
 
     Raises: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, and the errors of the group's type.
