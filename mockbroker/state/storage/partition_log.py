@@ -169,7 +169,7 @@ class PartitionLog:
         if written is None and rules.append_time:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
-        first_offset = self._store(data if written is None else written, batch, max_timestamp, rules, now_ms=now_ms)
+        first_offset = self._store(data if written is None else written, batch, max_timestamp, now_ms)
         if batch.producer_id >= 0 and not batch.is_control:
             self.producers.record_batch(batch, first_offset, max_timestamp)
             if batch.is_transactional:
@@ -204,7 +204,7 @@ class PartitionLog:
             coordinator_epoch=coordinator_epoch,
             timestamp=now_ms,
         )
-        offset = self._store(data, parse_header(data), now_ms, self._rules(), now_ms=now_ms)
+        offset = self._store(data, parse_header(data), now_ms, now_ms)
         if producer_id >= 0:
             self.producers.end_transaction(
                 producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
@@ -215,7 +215,7 @@ class PartitionLog:
 
     def append_hidden_batch(self, data: bytes, *, now_ms: int) -> int:
         """Append a hidden batch of one record, and wake no reader; returns its offset."""
-        offset = self._store(data, parse_header(data), now_ms, self._rules(), now_ms=now_ms, hidden=True)
+        offset = self._store(data, parse_header(data), now_ms, now_ms, hidden=True)
         self._on_hidden_append()
         return offset
 
@@ -384,13 +384,11 @@ class PartitionLog:
             is_first = not self.producers.has_batches(batch.producer_id)
             self._verification_guards.check_sequence(batch, is_first=is_first)
 
-    def _store(
-        self, data: Data, batch: Batch, max_timestamp: int, rules: AppendRules, *, now_ms: int, hidden: bool = False
-    ) -> int:
+    def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
         first_offset = self.end_offset
         last_offset = first_offset + batch.last_offset - batch.base_offset
         new = NewBatch(first_offset, last_offset, max_timestamp, self._leader_epochs.latest_epoch, hidden)
-        self.storage.append(data, new, rules, now_ms=now_ms)
+        self.storage.append(data, new, self._rules(), now_ms=now_ms)
         self.end_offset = last_offset + 1
         if hidden:
             self._add_hidden(first_offset)
