@@ -51,6 +51,9 @@ def read_record_columns(
     data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, is_decompressed: bool, /
 ) -> tuple[bytes, bytes, bytes, bytes]: ...
 def check_batches(data: bytes, begins: Any, ends: Any, /) -> bytes: ...
+def find_pcap_records(
+    data: bytes | bytearray | memoryview, limit: int, layout: tuple[int, int, bool, int], /
+) -> tuple[bytes, int]: ...
 
 class JsonWriter:
     """Writes one version of a message as JSON."""

@@ -120,6 +120,7 @@ PyObject *make_view(Cursor *cursor, Py_ssize_t start, Py_ssize_t size);
 /* Each adds its types and functions to the module; -1 with an exception on failure. */
 int add_json(PyObject *module);
 int add_messages(PyObject *module);
+int add_packets(PyObject *module);
 int add_records(PyObject *module);
 int add_summary(PyObject *module);
 

@@ -188,10 +188,25 @@ static int read_exchanges(const SummaryReader *self, const Reading *reading, PyO
             Py_XDECREF(text);
             return -1;
         }
-        PyList_SET_ITEM(texts, i, text);
-        PyList_SET_ITEM(waits, i, number);
+        /* The function that made a head may have found the lists, and changed them. */
+        if (PyList_SetItem(texts, i, text) < 0) {
+            Py_DECREF(number);
+            return -1;
+        }
+        if (PyList_SetItem(waits, i, number) < 0) {
+            return -1;
+        }
     }
     return 0;
+}
+
+/* A list of None: Python code may find it before it is filled. NULL with an exception. */
+static PyObject *make_list(Py_ssize_t size) {
+    PyObject *list = PyList_New(size);
+    for (Py_ssize_t i = 0; list != NULL && i < size; i++) {
+        PyList_SET_ITEM(list, i, Py_NewRef(Py_None));
+    }
+    return list;
 }
 
 /* read(answers, data, (request_at, response_at), heads, make_head) */
@@ -206,7 +221,7 @@ static PyObject *reader_read(SummaryReader *self, PyObject *const *args, Py_ssiz
         return NULL;
     }
     Reading reading = {(SummaryReader *)args[0], args[1], request_at, response_at, args[3], args[4]};
-    PyObject *texts = PyList_New(PyTuple_GET_SIZE(request_at)), *waits = PyList_New(PyTuple_GET_SIZE(request_at));
+    PyObject *texts = make_list(PyTuple_GET_SIZE(request_at)), *waits = make_list(PyTuple_GET_SIZE(request_at));
     if (texts == NULL || waits == NULL || read_exchanges(self, &reading, texts, waits) < 0) {
         Py_XDECREF(texts);
         Py_XDECREF(waits);
