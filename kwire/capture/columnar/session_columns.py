@@ -97,7 +97,7 @@ def find_stateless_fetches(exchanges: ExchangeColumns, rows: Ints, is_good: Bool
     is_stateless = np.zeros(len(rows), dtype=np.bool_)
     is_fetch = is_good[rows] & (request.api_key[rows] == FETCH)
     for version in np.unique(request.api_version[rows[is_fetch]]).tolist():
-        fields = _session_fields(version)
+        fields = session_fields(version)
         if fields is None:
             continue
         which = np.nonzero(is_fetch & (request.api_version[rows] == version))[0]
@@ -109,7 +109,7 @@ def find_stateless_fetches(exchanges: ExchangeColumns, rows: Ints, is_good: Bool
 
 
 @cache
-def _session_fields(version: int) -> tuple[int, int] | None:
+def session_fields(version: int) -> tuple[int, int] | None:
     """Where session id and epoch are in a Fetch request; None for versions without sessions."""
     sizes, at = dict[str, int](), 0
     for field in load_schema("FetchRequest", DEFAULT_EDITION).fields:
