@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(TypeError):
         NATIVE.SummaryReader(description, codecs, ("text",))
     reader, nothing = NATIVE.SummaryReader(description, codecs, ()), ((), ())
-    for arguments in (
+    refused: tuple[tuple[Any, ...], ...] = (
         (reader, b"", nothing, {}),
         (None, b"", nothing, {}, str),
         (reader, bytearray(), nothing, {}, str),
@@ -200,7 +201,8 @@ def test_wrong_arguments_are_refused() -> None:
         (reader, b"", ((0,), (None,)), {}, str),
         (reader, b"", nothing, (), str),
         (reader, b"\0\0", ((0,), (-1,)), {}, lambda at, answer_at: b"no text"),
-    ):
+    )
+    for arguments in refused:
         with pytest.raises(TypeError):
             reader.read(*arguments)
 
