@@ -35,6 +35,8 @@ _KEY_AND_VERSION_SIZE = _KEY_AND_VERSION.size
 #: The readers of request headers that were asked for, by the first bytes of a frame: API key and version. Only served
 #: versions have one, so that there are no more than those.
 _REQUEST_READERS: dict[bytes, Reader] = {}
+#: The readers of header and body of requests that were received, by class and version of the request.
+_MESSAGE_READERS: dict[tuple[type[msgspec.Struct], int], tuple[Reader, Reader]] = {}
 #: What writes a response's body and its header, by class and version of the response.
 _RESPONSE_WRITERS: dict[tuple[type[msgspec.Struct], int], tuple[Writer, Callable[[int], bytes]]] = {}
 
@@ -72,6 +74,32 @@ def decode_request_header_lenient(frame: Buffer) -> tuple[RequestHeader, int, tu
     return _read_header(_REQUEST_HEADER, _request_header_version(raw), raw, lenient=True)
 
 
+def decode_request_leniently(
+    request: type[msgspec.Struct], version: int, frame: Buffer
+) -> tuple[RequestHeader, msgspec.Struct, tuple[DecodeWarning, ...]]:
+    """Header and body of a request's frame; the body as Kafka reads it, with its warnings: see `decode_lenient`.
+
+    Args: request, version: those of the header, whose API key and version are read by the caller.
+    Raises: UnsupportedVersion without such a version of the request, else WireError where Kafka fails too.
+    """
+    raw = frame if type(frame) is bytes else bytes(frame)
+    readers = _MESSAGE_READERS.get((request, version))
+    if readers is not None:
+        try:
+            header, body_offset = readers[0](raw, 0)
+            message, end = readers[1](raw, body_offset)
+            if end == len(raw):
+                return header, message, ()
+        except FAILURES:
+            pass  # Read again below, for the warnings or the error.
+    header, body_offset = decode_request_header(raw)
+    decoded = codec.decode_lenient(request, version, raw, at=body_offset)
+    if readers is None:
+        header_reader = _REQUEST_HEADER.readers[_request_header_version(raw)]
+        _MESSAGE_READERS[request, version] = header_reader, registry.codec_of_class(request).readers[version]
+    return header, decoded.message, decoded.warnings
+
+
 def decode_response_header(
     frame: Buffer, api_key: int, version: int, *, edition: str = registry.DEFAULT_EDITION
 ) -> tuple[ResponseHeader, int]:
@@ -106,9 +134,8 @@ def response_parts(response: msgspec.Struct, version: int, correlation_id: int) 
     """As `encode_response`, but as parts to join."""
     writers = _RESPONSE_WRITERS.get((type(response), version))
     if writers is not None and type(version) is int:  # 2.0 equals 2, but is no version.
-        write, write_header = writers
         try:
-            return [write_header(correlation_id), *write(response)]
+            return [writers[1](correlation_id), *writers[0](response)]
         except _WRITE_FAILURES:
             pass  # Written again below, for the error.
     return _write_response(response, version, correlation_id)

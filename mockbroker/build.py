@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kwire import uuids
 from mockbroker.broker.cluster_state import ClusterState
-from mockbroker.broker.node import Node
+from mockbroker.broker.node import Node, find_rack
 from mockbroker.cluster_services.cluster_services import WakeKey
 from mockbroker.cluster_services.inter_broker import InterBrokerChannel
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
@@ -25,7 +25,7 @@ from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.metadata.feature_levels import SHARE_VERSION
 from mockbroker.state.release import RELEASES, Release
 from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
-from mockbroker.state.storage.log_store import LogStore
+from mockbroker.state.storage.log_store import ClusterLogs, LogStore
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.context import Context
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.memory_budget import MemoryBudget
 
 _FIRST_VERSION_WITH_ELR = 1
@@ -98,11 +99,7 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    state.log_store = store = _create_log_store(state, stored, budget, now_ms=now_ms)
-
-    def make_node(node_id: int) -> Node:
-        return Node(node_id, state, store, rack=config.string("broker.rack"))
-
+    make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
     core = _create_core(state, routes, make_node, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
@@ -143,11 +140,31 @@ def _create_core(
     )
 
 
-def _create_log_store(
-    state: ClusterState, stored: StoredCluster | None, budget: MemoryBudget | None, *, now_ms: int
-) -> LogStore:
-    directory = None if stored is None else stored.directory
-    return LogStore(state.metadata, state.configs, state.wake, started_ms=now_ms, budget=budget, directory=directory)
+def _prepare_nodes(
+    state: ClusterState,
+    stored: StoredCluster | None,
+    budget: MemoryBudget | None,
+    clock: Callable[[], int],
+    started_ms: int,
+) -> Callable[[int], Node]:
+    """Create the logs of the cluster. Returns: what makes a node that uses them."""
+    directory: LogDirectory | None = None if stored is None else stored.directory
+    if state.config.replication.is_real:
+        from mockbroker.broker.replicated_nodes import ReplicatedNodes
+
+        nodes = ReplicatedNodes(state, clock, started_ms=started_ms, budget=budget, directory=directory)
+        state.log_store = nodes.store
+        return nodes.make_node
+    store = LogStore(
+        state.metadata, state.configs, state.wake, started_ms=started_ms, budget=budget, directory=directory
+    )
+    state.log_store = store
+    return partial(_make_node, state, store)
+
+
+def _make_node(state: ClusterState, store: ClusterLogs, node_id: int) -> Node:
+    """A broker with its rack."""
+    return Node(node_id, state, store, rack=find_rack(state.config, node_id))
 
 
 def _create_topics(core: Core, topics: Mapping[str, int]) -> None:

@@ -50,6 +50,10 @@ def scan_records(
 def read_record_columns(
     data: bytes | bytearray | memoryview, begins: Any, ends: Any, name_prefix: bytes, is_decompressed: bool, /
 ) -> tuple[bytes, bytes, bytes, bytes]: ...
+def check_batches(data: bytes, begins: Any, ends: Any, /) -> bytes: ...
+def find_pcap_records(
+    data: bytes | bytearray | memoryview, limit: int, layout: tuple[int, int, bool, int], /
+) -> tuple[bytes, int]: ...
 
 class JsonWriter:
     """Writes one version of a message as JSON."""
@@ -71,5 +75,11 @@ class SummaryReader:
 
     def __init__(self, description: tuple[Any, ...], codecs: tuple[bytes, ...], acks: tuple[bytes, ...]) -> None: ...
     def read(
-        self, data: bytes, offsets: tuple[int, ...], /
-    ) -> list[tuple[bytes, str, str, str, int | None, int] | None]: ...
+        self,
+        answers: SummaryReader,
+        data: bytes,
+        places: tuple[tuple[int, ...], tuple[int, ...]],
+        heads: dict[bytes, str],
+        make_head: Callable[[int, int], str],
+        /,
+    ) -> tuple[list[str | None], list[int]]: ...

@@ -6,7 +6,7 @@ numbers here are those of `src/plan.h`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -62,10 +62,20 @@ class NativeSummaryReader(Protocol):
     """What a `SummaryReader` of the extension has, for one version of a message."""
 
     def read(
-        self, data: bytes, offsets: tuple[int, ...], /
-    ) -> list[tuple[bytes, str, str, str, int | None, int] | None]:
-        """For the message at each offset a key of its fields, acquired ranges, acknowledgements and records as texts,
-        the epoch of a share session, and the longest wait in milliseconds; None where Python code must decode it.
+        self,
+        answers: NativeSummaryReader,
+        data: bytes,
+        places: tuple[tuple[int, ...], tuple[int, ...]],
+        heads: dict[bytes, str],
+        make_head: Callable[[int, int], str],
+        /,
+    ) -> tuple[list[str | None], list[int]]:
+        """The summaries of exchanges, and the longest waits of their requests in milliseconds; None and 0 for those
+        that Python code must decode.
+
+        Args: answers: the reader of the responses. places: the offsets of the requests and those of the responses, -1
+        without one. heads: the texts of fields by their bytes; those that are missing
+        are made by `make_head` with both offsets, and stored.
         """
 
 

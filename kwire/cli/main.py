@@ -36,6 +36,18 @@ class CommandModule(Protocol):
         """Run the sub-command; returns the exit code."""
 
 
+class _WithoutPandas:
+    """Finds no pandas, which Arrow imports, where it is installed, when it makes its first array: 0.3 s.
+
+    No command but `report`, by Spark, has values of pandas. For the process of a command only, since Arrow tries once.
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Nothing. Raises: ModuleNotFoundError for pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("kwire commands work without pandas", name=fullname)
+
+
 COMMANDS = {
     "decode": Command(
         "kwire.cli.decode.command", "read captures (pcap, pcapng) and show every request with its response"
@@ -62,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    return run_guarded(lambda: _run(list(sys.argv[1:] if argv is None else argv)))
+    return run_guarded(lambda: _run(list(sys.argv[1:] if argv is None else argv), is_process=argv is None))
 
 
 def run_guarded(work: Callable[[], int]) -> int:
@@ -88,11 +100,13 @@ def run_guarded(work: Callable[[], int]) -> int:
     return code
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], *, is_process: bool) -> int:
     name = argv[0] if argv else ""
     command = COMMANDS.get(name)
     if command is None:
         return _parse_overview(_overview(), argv)
+    if is_process and name != "report":
+        sys.meta_path.insert(0, _WithoutPandas())
     module = cast(CommandModule, importlib.import_module(command.module))
     description = f"{command.help[0].upper()}{command.help[1:]}."
     parser = argparse.ArgumentParser(prog=f"kwire {name}", description=description)

@@ -87,17 +87,25 @@ class TableLayout:
                 yield self._format_line(self._build_line(line))
             return
         if begin < len(lines):
-            yield "\n".join(self._format_prebuilt(lines[begin:]))
+            yield self._format_prebuilt(lines[begin:])
 
-    def _format_prebuilt(self, lines: Sequence[Any]) -> Iterator[str]:
+    def _format_prebuilt(self, lines: Sequence[Any]) -> str:
         """Lines without a width limit and without colours, from the texts at the beginning of each tuple."""
         assert self._widths is not None
-        parts = zip(self._columns, self._widths, strict=True)
-        template = _GAP.join(f"%{'' if column.is_right else '-'}{width}s" for column, width in parts)
+        # The last column needs no spaces after it.
+        widths = [*self._widths[:-1], self._widths[-1] if self._columns[-1].is_right else 0]
+        parts = zip(self._columns, widths, strict=True)
+        template = _GAP.join(f"%{'' if column.is_right else '-'}{width or ''}s" for column, width in parts)
         # What follows the texts is not printed.
         template += "%.0s" * (len(lines[0]) - len(self._columns))
-        for line, text in zip(lines, map(template.__mod__, lines), strict=True):
-            yield text.rstrip() if text.isascii() else self._format_line(self._build_line(line))
+        texts = list(map(template.__mod__, lines))
+        text = "\n".join(texts)
+        if not text.isascii():
+            rows = zip(lines, texts, strict=True)
+            return "\n".join(
+                text.rstrip() if text.isascii() else self._format_line(self._build_line(line)) for line, text in rows
+            )
+        return "\n".join(map(str.rstrip, texts)) if " \n" in text or text.endswith(" ") else text
 
     def flush(self, *, is_early: bool = False) -> Iterator[str]:
         """Fix the widths and yield the buffered lines after the header; nothing if there is no line.

@@ -96,14 +96,23 @@ def load_schema(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
 
     Raises: UnsupportedVersion when there is no such message or edition; SchemaError when its file is wrong.
     """
+    path, text = _read_file(name, edition)
+    return parse_message(text, str(path))
+
+
+def schema_contains(name: str, text: str, edition: str = DEFAULT_EDITION) -> bool:
+    """Whether the file of a schema, which is not parsed, contains a text. Raises: as `load_schema`."""
+    return text in _read_file(name, edition)[1]
+
+
+def _read_file(name: str, edition: str) -> tuple[Path, str]:
     path = _find_file(name, edition)
     if path is None:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     try:
-        text = path.read_text(encoding="utf-8")
+        return path, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SchemaError(str(path), name, "", f"cannot be read: {error}") from error
-    return parse_message(text, str(path))
 
 
 def _find_file(name: str, edition: str) -> Path | None:

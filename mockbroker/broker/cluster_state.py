@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey
     from mockbroker.security.state import Security
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
-    from mockbroker.state.storage.log_store import LogStore
+    from mockbroker.state.storage.log_store import ClusterLogs
 
 
 class ControllerEndpoint(NamedTuple):
@@ -44,7 +44,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     nodes: dict[int, Node]
     api_versions: Mapping[int, tuple[int, int]]
     security: Security
-    log_store: LogStore | None = None
+    log_store: ClusterLogs | None = None
     controller: Controller | None = None
     config_api_dialect: ConfigApiDialect | None = None
     wake_key_count: int = 0

@@ -22,8 +22,9 @@ from mockbroker.state.storage.log_store import min_in_sync
 if TYPE_CHECKING:
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import ClusterServices
-    from mockbroker.state.metadata.topics import Partition, Topic
-    from mockbroker.state.storage.log_store import LogStore
+    from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
+    from mockbroker.state.replication.leader_replicas import IsrChange
+    from mockbroker.state.storage.log_store import ClusterLogs
 
     PartitionCheck = Callable[[Topic, Partition], bool]
 
@@ -41,7 +42,7 @@ class Controller:
         self,
         cluster: ClusterServices[Node],
         nodes: dict[int, Node],
-        store: LogStore,
+        store: ClusterLogs,
         make_node: Callable[[int], Node],
         *,
         clock: Callable[[], int],
@@ -215,10 +216,21 @@ class Controller:
         leadership.move_leader(self._cluster.metadata, topic, partition_index, to=to)
         self.apply_leader_changes(now_ms=now_ms)
 
+    def alter_isr(self, node_id: int, key: TopicPartitionKey, change: IsrChange, now_ms: int) -> ErrorCode:
+        """Change the ISR of a partition as its leader requests. Returns: the error, which the leader is answered."""
+        try:
+            leadership.alter_isr(self._cluster.metadata, key, node_id, change, self.rules)
+        except KafkaError as error:
+            return error.code
+        self.apply_leader_changes(now_ms=now_ms)
+        return ErrorCode.NONE
+
     def apply_leader_changes(self, *, now_ms: int) -> None:
         """After elections: replicas follow their leaders, and coordinators load the partitions that they lead now."""
         channel = self._cluster.inter_broker
-        leadership.expand_isr(self._cluster.metadata, self.rules, running=channel.nodes.keys() - channel.paused.keys())
+        if not self._cluster.config.replication.is_real:
+            running = channel.nodes.keys() - channel.paused.keys()
+            leadership.expand_isr(self._cluster.metadata, self.rules, running=running)
         self._store.update_replicas()
         for node in list(self._cluster.inter_broker.nodes.values()):
             node.load_led_partitions(now_ms=now_ms)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
+from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER, BrokerConfig
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
-from mockbroker.state.storage.log_store import LogStore, NodeLogs
+from mockbroker.state.storage.log_store import ClusterLogs, NodeLogs
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mockbroker.dead_letter_queue.queue_writer import DeadLetterQueues
     from mockbroker.persisters.control_records.control_log import ShareControlLog
     from mockbroker.persisters.default import Persister
+    from mockbroker.replication.node_replication import NodeReplication
     from mockbroker.state.group.committed_offsets import CommittedOffsets
     from mockbroker.state.groups import Groups
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
@@ -63,19 +64,26 @@ class _HasDeadlines(Protocol):
 D = TypeVar("D", bound=_HasDeadlines)
 
 
+def find_rack(config: BrokerConfig, node_id: int) -> str | None:
+    """The rack of a broker: its own in `mockbroker.racks`, or that of all in `broker.rack`."""
+    return config.replication.find_rack(node_id - config.integer("node.id"), config.string("broker.rack"))
+
+
 class Node:
     """A broker. Other brokers reach its state only by calls of `InterBrokerChannel`.
 
-    host, port: the advertised address of the first listener. rack: `broker.rack`, or None. A component is created when
-    it is first used: a cluster without groups starts without their modules (docs/decisions/lazy-routes.md).
+    host, port: the advertised address of the first listener. rack: `broker.rack`, or None. replication: where followers
+    fetch, else None. Other components are created when they are first used: a cluster without groups starts without
+    their modules (docs/decisions/lazy-routes.md).
     """
 
-    def __init__(self, node_id: int, cluster: ClusterServices[Node], store: LogStore, *, rack: str | None) -> None:
+    def __init__(self, node_id: int, cluster: ClusterServices[Node], store: ClusterLogs, *, rack: str | None) -> None:
         self.node_id = node_id
         self.rack = rack
         self.host = ""
         self.port = 0
         self.logs = NodeLogs(node_id, cluster.metadata, store)
+        self.replication: NodeReplication | None = None
         self._cluster = cluster
         self._endpoints: dict[str, tuple[str, int]] = {}
         self._watchers: list[TopicListener] = []
@@ -114,6 +122,8 @@ class Node:
         for name in _CLOSED:
             if name in self.__dict__:
                 self.__dict__[name].close()
+        if self.replication is not None:
+            self.replication.close()
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a component, or None."""

@@ -54,9 +54,7 @@ def security_settings(cluster: Cluster) -> dict[str, Any]:
     """The neutral settings that a client needs for TLS and its login; none of a plain cluster."""
     known = cluster.client_settings("librdkafka")
     found = {name: known[key] for name, key in _SECURITY_SETTINGS.items() if key in known}
-    if "security_protocol" in found:
-        found["security_protocol"] = str(found["security_protocol"]).upper()
-    return found
+    return {} if str(found.get("security_protocol", "PLAINTEXT")).upper() == "PLAINTEXT" else found
 
 
 def append_records(cluster: Cluster, topic: str, values: tuple[str | None, ...], partition: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar, Unpack
 
@@ -13,7 +13,7 @@ from mockbroker.certify.case import Case
 from mockbroker.certify.case_cluster import has_active_partitions
 from mockbroker.certify.driver.clients import DriverClients, RecordedCall
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
-from mockbroker.certify.driver.handles import Polled, PollingHandle, ShareConsumerHandle
+from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.expectations import Exchanges, ExpectationFailed, exchange_numbers
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 #: The limit of the start of a share group, seconds.
 _START_S = 10.0
+#: How long a client may take to learn the partitions of a topic before its first poll, seconds.
+_METADATA_S = 0.5
 
 
 class Lapse(NamedTuple):
@@ -92,6 +94,16 @@ class CaseRun(DriverClients):
     def produce(self, topic: str, *values: str | None, partition: int = 0) -> None:
         """Append records to a topic without a client under test."""
         self._produce(topic, values, partition)
+
+    def subscribe(self, consumer: ConsumerHandle, *topics: str) -> None:
+        """Subscribe, and give the client half a second to learn the partitions before it forms a group by its polls.
+
+        For classic groups in cases that are not about that: some clients assign nothing if they form the group first.
+        """
+        answered = len(self.wire.requests("Metadata").answered())
+        consumer.subscribe(*topics)
+        with suppress(WaitTimeout):
+            self.wire.wait_for_request("Metadata", answered=True, count=answered + 1, timeout_s=_METADATA_S)
 
     def start_share_group(self, consumer: ShareConsumerHandle, group_id: str, *topics: str) -> None:
         """Poll until the member's partitions are active at their leaders: records from now on are delivered to it.

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
 from types import EllipsisType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -39,6 +39,27 @@ class NotReady(Exception):
     """Raised by the handler of a call that has no answer yet; the call is handled again shortly after."""
 
 
+class DelayedAnswer:
+    """Returned by the handler of a call that is answered later, once, by `send`: the request waits at its target.
+
+    A target that ends has to answer, as the connection breaks then.
+    """
+
+    __slots__ = ("_answer",)
+
+    def __init__(self) -> None:
+        self._answer: Callable[[object, int], None] | None = None
+
+    def send(self, answer: object, now_ms: int) -> None:
+        """Answer the call; not in the handler itself."""
+        assert self._answer is not None
+        self._answer(answer, now_ms)
+
+    def on_sent(self, answer: Callable[[Any, int], None]) -> None:
+        """Call this with the answer and the time."""
+        self._answer = answer
+
+
 class Delivery(NamedTuple):
     """Latency of one call in milliseconds, request and answer, and what is lost; a loss is reported after both."""
 
@@ -56,7 +77,7 @@ class _PendingCall(Generic[N, T]):
         self,
         channel: InterBrokerChannel[N],
         to: int,
-        handle: Callable[[N, int], T],
+        handle: Callable[[N, int], T | DelayedAnswer],
         done: Callable[[T | KafkaError, int], None],
         delivery: Delivery,
     ) -> None:
@@ -75,21 +96,31 @@ class _PendingCall(Generic[N, T]):
             channel.hold(self._to, self.deliver)
             channel.schedule(channel.request_timeout_ms, self._give_up, now_ms=now_ms, owner=self._sender)
             return
-        answer: T | KafkaError
-        _, back_ms, loss = self._delivery
-        if loss is not Loss.REQUEST:
-            try:
-                answer = self._handle(now_ms)
-            except NotReady:
-                channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms, owner=None)
-                return
-        if loss is not None:
-            answer = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
+        if self._delivery.loss is Loss.REQUEST:
+            self._answer(self._lost(), now_ms)
+            return
+        try:
+            answer = self._handle(now_ms)
+        except NotReady:
+            channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms, owner=None)
+            return
+        if isinstance(answer, DelayedAnswer):
+            answer.on_sent(self._answer)
+        else:
+            self._answer(answer, now_ms)
+
+    def _answer(self, answer: T | KafkaError, now_ms: int) -> None:
+        if self._delivery.loss is Loss.ANSWER:
+            answer = self._lost()
         if not self._is_answered:
             self._is_answered = True
-            channel.schedule(back_ms, partial(self._done, answer), now_ms=now_ms, owner=self._sender)
+            done = partial(self._done, answer)
+            self._channel.schedule(self._delivery.back_ms, done, now_ms=now_ms, owner=self._sender)
 
-    def _handle(self, now_ms: int) -> T | KafkaError:
+    def _lost(self) -> KafkaError:
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
+
+    def _handle(self, now_ms: int) -> T | DelayedAnswer | KafkaError:
         channel = self._channel
         node = channel.nodes.get(self._to)
         if node is None:
@@ -148,7 +179,12 @@ class InterBrokerChannel(Generic[N_co]):
             self.acting_node = before
 
     def call(
-        self, *, to: int, handle: Callable[[N_co, int], T], done: Callable[[T | KafkaError, int], None], now_ms: int
+        self,
+        *,
+        to: int,
+        handle: Callable[[N_co, int], T | DelayedAnswer],
+        done: Callable[[T | KafkaError, int], None],
+        now_ms: int,
     ) -> None:
         """Run `handle(node, now_ms)` on node `to`, and `done(answer, now_ms)` here when the answer is back.
 

@@ -11,6 +11,7 @@ from msgspec import structs
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
+from mockbroker.config.replication import OWN_NAMES, check_replication, parse_replication
 
 __all__ = ["BrokerConfig", "ConfigError", "Value"]
 
@@ -202,17 +203,19 @@ class BrokerConfig(Mapping[str, Value]):
             self.given = dialect.to_released_values(self.given)
             known = dialect.broker_keys
         lacking = frozenset() if dialect is None else dialect.unsupported_names
-        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
+        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD, *OWN_NAMES)
         effective += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
         recognized = {name: text for name, text in self.given.items() if name in known and name not in lacking}
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
-        self.ignored = [name for name in recognized if not _has_effect(name) and name not in effective]
+        self.replication = parse_replication(self.given)
+        names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
+        self.ignored = [name for name in recognized if not _is_one_of(name, names)]
         self._values = ConfigValues(known, _STANDARD)
-        defaults = {} if dialect is None else dialect.broker_defaults()
-        for name, text in (*defaults.items(), *recognized.items()):
+        for name, text in {**({} if dialect is None else dialect.broker_defaults()), **recognized}.items():
             self._values[name] = known[name].parse(text)
         cross_check(self)
+        check_replication(self)
         check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -393,5 +396,5 @@ def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict
         raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
 
 
-def _has_effect(name: str) -> bool:
-    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in _EFFECTIVE)
+def _is_one_of(name: str, items: Iterable[str]) -> bool:
+    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)

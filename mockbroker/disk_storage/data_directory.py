@@ -6,13 +6,14 @@ A node's log directory is `node-<id>`. Source: Kafka's LogManager, MetaPropertie
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mockbroker.disk_storage.boot_id import read_boot_id
 from mockbroker.disk_storage.directory_options import DirectoryOptions
 from mockbroker.disk_storage.disk_logs import DiskLogs
 from mockbroker.disk_storage.node_folders import node_folder
+from mockbroker.disk_storage.own_replicas import separate_replicas, take_separation_marks
 from mockbroker.log_directory.directory_lock import DirectoryLock
 from mockbroker.log_directory.disk_files import DiskFiles
 from mockbroker.log_directory.file_layer import FileLayer
@@ -84,11 +85,19 @@ class DataDirectory:
         return node_folder(node_id)
 
     def open_logs(self, configs: TopicConfigs) -> DiskLogs:
-        """Its logs. configs: of topics and brokers. Raises: OSError."""
+        """Its logs, which all replicas share. configs: of topics and brokers. Raises: OSError."""
+        logs = self._open_logs(self.node_ids, configs)
+        logs.leader_is_first = take_separation_marks(self.files, self.node_ids)
+        return logs
+
+    def open_logs_of(self, node_id: int, configs: TopicConfigs) -> DiskLogs:
+        """The logs of one node's replicas, which it does not share. Raises: OSError."""
+        separate_replicas(self.files, node_id, self.node_ids)
+        return self._open_logs((node_id,), configs)
+
+    def _open_logs(self, node_ids: Sequence[int], configs: TopicConfigs) -> DiskLogs:
         is_complete = self.was_clean or self.is_same_boot
-        return DiskLogs(
-            self.files, self.node_ids, self.options, configs, is_clean=self.was_clean, is_complete=is_complete
-        )
+        return DiskLogs(self.files, node_ids, self.options, configs, is_clean=self.was_clean, is_complete=is_complete)
 
     def initialize(self, cluster_id: str, rng: random.Random) -> None:
         """Write the identity of nodes that have none. Raises: OSError."""

@@ -29,6 +29,7 @@ class DiskLogs:
     """The logs of an open data directory.
 
     is_clean: they were shut down. is_complete: all that was written is there. configs: of topics and brokers.
+    leader_is_first: each replica had a log of its own, of which the leader's is the right one, even if it is shorter.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class DiskLogs:
         is_clean: bool,
         is_complete: bool,
     ) -> None:
+        self.leader_is_first = False
         self._options = options
         self._configs = configs
         self._is_clean = is_clean
@@ -68,7 +70,8 @@ class DiskLogs:
         identity = PartitionIdentity(topic_name, topic_id, partition_index)
         paths = [self._services.folder_of(node_id, identity.folder_name) for node_id in node_ids]
         try:
-            paths.sort(key=lambda path: self._measure_log(path, topic_id), reverse=True)
+            first = paths[0] if self.leader_is_first else None
+            paths.sort(key=lambda path: (path == first, self._measure_log(path, topic_id)), reverse=True)
             folders = ReplicaFolders(self._services.open_files, paths, self._services.report)
             for folder in folders.folders:  # A replica whose files could not be linked has none.
                 self._services.files.create_folder(folder)

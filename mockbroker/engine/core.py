@@ -12,6 +12,7 @@ from mockbroker.broker.controller import Controller
 from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.awaited_deadlines import next_awaited_ms
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
+from mockbroker.engine.deadlines import Deadlines
 from mockbroker.engine.dispatch import Undispatchable, decode_request
 from mockbroker.engine.journal_record import record_request, record_undispatchable
 from mockbroker.engine.output import Close, Output
@@ -68,6 +69,8 @@ class Core:
         self._woken: dict[WakeKey, None] = {}
         self._ready = self.requests.ready
         self.paused = PausedNodes(self.requests, self._connections)
+        self._channel = state.inter_broker
+        self._deadlines = Deadlines(state, self.requests, self.paused, process_ready=self._process_ready)
         self.faults: RequestFaults | None = None
 
     def connect(
@@ -99,19 +102,21 @@ class Core:
 
         return SaslAuthenticator(self.state.security, info.listener)
 
-    def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> None:
+    def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> int:
         """Handle a complete frame, without its four bytes of length.
 
         While an earlier request of the connection is parked, the frame waits: the requests of a connection are handled
         in order. A frame for a closed connection is dropped, as the operating system would drop it.
+        Returns: the backlog of the connection.
         """
         self._move_clock(now_ms)
         connection = self._connections.get(connection_id)
         if connection is None:
-            return
+            return 0
         connection.waiting.append((frame, arrived_ns))
         self._ready.append(connection)
         self._process_ready()
+        return len(connection.waiting)
 
     def is_connected(self, connection_id: int) -> bool:
         """Whether the connection with this number is open; they are numbered from 1 in the order of connecting."""
@@ -157,19 +162,18 @@ class Core:
     def advance(self, now_ms: int) -> int | None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
-        At one time: calls between nodes first, then the log cleaner, then the components of the nodes in order of
-        their ids, then parked requests. A call sent with no latency is delivered before the clock moves on.
+        At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
         Returns: the next deadline, or None.
         """
         while True:
-            call_ms = self.state.inter_broker.next_deadline_ms()
+            call_ms = self._channel.next_deadline_ms()
             if call_ms is None or call_ms > self.now_ms or call_ms > now_ms:
-                due_ms = self.next_deadline_ms()
+                due_ms = self._deadlines.next_ms(now_ms=self.now_ms)
                 if due_ms is None or due_ms > now_ms:
                     break
                 self._move_clock(due_ms)
             # Otherwise a call is due at the present time: nothing is due earlier than that.
-            self._run_deadlines()
+            self._deadlines.run_due(now_ms=self.now_ms)
         self._move_clock(now_ms)
         return due_ms
 
@@ -222,7 +226,7 @@ class Core:
         """
         self._move_clock(now_ms)
         self._controller.resume_broker(node_id, now_ms=self.now_ms)
-        self._expire_node(self._running[node_id])
+        self._deadlines.run_due_of_node(self._running[node_id], now_ms=self.now_ms)
         ended = self.paused.resume(node_id)
         self._process_ready()
         for info in ended:
@@ -279,21 +283,7 @@ class Core:
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next deadline that `advance` runs, or None."""
-        # Asked after every request: a loop costs less than a generator.
-        earliest_ms = self.state.inter_broker.next_deadline_ms()
-        due_ms = self._purgatory.next_deadline_ms()
-        if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-            earliest_ms = due_ms
-        if self.state.log_store is not None:
-            due_ms = self.state.log_store.next_deadline_ms(now_ms=self.now_ms)
-            if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-                earliest_ms = due_ms
-        for node_id, node in self._running.items():
-            if node_id not in self.paused:
-                due_ms = node.next_deadline_ms()
-                if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-                    earliest_ms = due_ms
-        return earliest_ms
+        return self._deadlines.next_ms(now_ms=self.now_ms)
 
     def next_awaited_ms(self) -> int | None:
         """The next deadline that clients wait for, or None: see `Clock.start_auto`."""
@@ -323,32 +313,6 @@ class Core:
         if now_ms > self.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
             self.now_ms = now_ms
 
-    def _run_deadlines(self) -> None:
-        log_store = self.state.log_store
-        self.state.inter_broker.expire(now_ms=self.now_ms, after_each=self._process_ready)
-        if log_store is not None:
-            log_store.expire(now_ms=self.now_ms)
-            if self._ready or self._woken:
-                self._process_ready()
-        for node_id, node in list(self._running.items()):
-            if node_id not in self.paused:
-                self._expire_node(node)
-                if self._ready or self._woken:
-                    self._process_ready()
-        if self._purgatory.count:
-            for delayed in self._purgatory.take_due(now_ms=self.now_ms):
-                if delayed.is_waiting:
-                    self.requests.resume(delayed)
-            self._process_ready()
-
-    def _expire_node(self, node: Node) -> None:
-        channel = self.state.inter_broker
-        before, channel.acting_node = channel.acting_node, node.node_id
-        try:
-            node.expire(now_ms=self.now_ms)
-        finally:
-            channel.acting_node = before
-
     def _process_ready(self) -> None:
         """Run ready connections and woken requests until none is left."""
         rounds = 0
@@ -357,13 +321,18 @@ class Core:
             assert rounds < _ROUNDS_MAX, f"parked requests keep waking each other: {list(self._woken)[:5]}"
             while self._ready:
                 self._start_next(self._ready.popleft())
-            keys, self._woken = self._woken, {}
-            if not self._purgatory.count:
-                continue
-            for key in keys:
-                for delayed in self._purgatory.requests_waiting_for(key):
-                    if delayed.is_waiting:
-                        self.requests.resume(delayed)
+            if self._woken:
+                self._resume_woken()
+
+    def _resume_woken(self) -> None:
+        """Resume the requests that wait for the keys that were woken."""
+        keys, self._woken = self._woken, {}
+        if not self._purgatory.count:
+            return
+        for key in keys:
+            for delayed in self._purgatory.requests_waiting_for(key):
+                if delayed.is_waiting:
+                    self.requests.resume(delayed)
 
     def _start_next(self, connection: Connection) -> None:
         info = connection.info
@@ -376,7 +345,7 @@ class Core:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.is_busy = True
-        authenticator, arrival = connection.authenticator, (self.now_ms, arrived_ns, len(frame))
+        authenticator = connection.authenticator
         routes = self.routes if connection.routes is None else connection.routes
         try:
             if authenticator is None:
@@ -385,16 +354,16 @@ class Core:
                 incoming = authenticator.decode_request(frame, routes)
         except Undispatchable as error:
             shown = frame if authenticator is None else None  # Before authentication it may be a token.
-            record_undispatchable(self.journal, info, error, shown, arrival)
+            record_undispatchable(self.journal, info, error, shown, (self.now_ms, arrived_ns, len(frame)))
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, info, incoming, frame, arrival)
-        self.start_request(ActiveRequest(connection, incoming, exchange))
+        exchange = record_request(self.journal, info, incoming, frame, (self.now_ms, arrived_ns, len(frame)))
+        request = ActiveRequest(connection, incoming, exchange)
+        if self.faults is None or self._passes_faults(self.faults, request):
+            self.requests.run(request)
 
-    def start_request(self, request: ActiveRequest) -> None:
-        """Handle a request, unless a fault that matches it delays or answers it."""
-        if self.faults is not None:
-            request.faults = self.faults.match_request(request)
-            if request.faults is not None and not request.faults.start():
-                return
-        self.requests.run(request)
+    @staticmethod
+    def _passes_faults(faults: RequestFaults, request: ActiveRequest) -> bool:
+        """Apply the faults that match a request. Returns: whether it is handled now, neither delayed nor answered."""
+        request.faults = faults.match_request(request)
+        return request.faults is None or request.faults.start()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cache
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from kwire import headers
-from kwire.codec import decode_lenient
 from kwire.errors import WireError
 from kwire.registry import response_class
 from mockbroker.kafka_error import KafkaError, UnservedVersion
@@ -24,8 +22,6 @@ API_VERSIONS_KEY = 18
 _FIXED = struct.Struct(">hhi")
 #: The parts of a response without record batches: header and body.
 _PARTS_MIN = 2
-#: The types of parts that are joined.
-_SMALL = {bytes}
 
 
 class Undispatchable(Exception):
@@ -91,19 +87,16 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
             return _unsupported_api_versions(route, api_version, correlation_id)
         raise _undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}", route, fixed)
     try:
-        header, body_at = headers.decode_request_header(frame)
-        decoded = decode_lenient(route.request, api_version, frame, at=body_at)
+        header, request, found = headers.decode_request_leniently(route.request, api_version, frame)
     except WireError as error:
         reason = f"{route.name} version {api_version} does not decode: {error}"
         raise _undispatchable(reason, route, fixed) from error
-    request, refusal = decoded.message, None
+    refusal = None
     try:
         handler_request, handler_version = route.to_handler(request, api_version)
     except KafkaError as error:  # The edition does not serve this request.
         handler_request, handler_version, refusal = request, api_version, error
-    warnings: tuple[str, ...] = ()
-    if decoded.warnings:
-        warnings = tuple(f"{warning.path}: {warning.what}" for warning in decoded.warnings)
+    warnings = tuple(f"{warning.path}: {warning.what}" for warning in found) if found else ()
     return IncomingRequest(
         route,
         api_version,
@@ -160,12 +153,16 @@ def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tupl
     parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
     if len(parts) == _PARTS_MIN and type(parts[1]) is bytes:
         return (b"".join(parts),)
-    if not {type(part) for part in parts} - _SMALL:
-        return (b"".join(parts),)
     joined: list[Part] = []
-    for is_small, group in groupby(parts, key=lambda part: type(part) is bytes):
-        if is_small:
-            joined.append(b"".join(group))
-        else:
-            joined.extend(group)
+    small: list[Part] = []
+    for part in parts:
+        if type(part) is bytes:
+            small.append(part)
+            continue
+        if small:
+            joined.append(b"".join(small))
+            small = []
+        joined.append(part)
+    if small:
+        joined.append(b"".join(small))
     return tuple(joined)

@@ -8,6 +8,8 @@ from mockbroker.engine.outcome import RawSaslToken
 from mockbroker.journal import Exchange, Journal
 
 if TYPE_CHECKING:
+    import msgspec
+
     from mockbroker.engine.context import ConnectionInfo
     from mockbroker.engine.dispatch import IncomingRequest, Undispatchable
 
@@ -22,8 +24,11 @@ def record_request(
 ) -> Exchange:
     """Add a decoded request to the journal, with its frame unless that is a raw SASL token, which may be a secret."""
     now_ms, arrived_ns, size = arrival
-    route, request = incoming.route, incoming.request
-    stored, stored_frame = (None, None) if isinstance(request, RawSaslToken) else (request, frame)
+    route = incoming.route
+    stored: msgspec.Struct | None = incoming.request
+    stored_frame: bytes | memoryview | None = frame
+    if type(stored) is RawSaslToken:
+        stored = stored_frame = None
     exchange: Exchange = Exchange(
         journal.next_number(),
         info.node_id,
@@ -40,9 +45,14 @@ def record_request(
         stored,
         None,
         incoming.response_version,
-        decode_warnings=incoming.decode_warnings,
-        principal=info.principal,
-        request_frame=stored_frame,
+        0,
+        None,
+        0,
+        incoming.decode_warnings,
+        None,
+        info.principal,
+        (),
+        stored_frame,
     )
     journal.add(exchange)
     return exchange

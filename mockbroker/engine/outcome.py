@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.context import Context
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """Answer now with this response, encoded in the version of the request."""
 
     response: msgspec.Struct

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kwire.primitives import Part
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """A frame body to send on this connection, in parts; record batches are views of the log."""
 
     connection_id: int

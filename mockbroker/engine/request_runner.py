@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,25 +90,22 @@ class RequestRunner:
         """Handle a request; a fault may have delayed it."""
         if self.quotas is not None:
             request.throttle = self.quotas.start_request(request)
-        incoming, authenticator = request.incoming, request.connection.authenticator
-        if authenticator is not None:
-            self._step(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
-        elif incoming.refusal is not None:
+        incoming = request.incoming
+        if incoming.refusal is not None and request.connection.authenticator is None:
             self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
         else:
-            self._step(request, partial(incoming.route.handler, incoming.handler_request), None)
+            self._step(request, None)
 
     def resume(self, delayed: DelayedRequest[ActiveRequest]) -> None:
         """Continue a request that waited, at its deadline or because a key of it was woken."""
         self.purgatory.remove(delayed)
         delayed.request.connection.parked = None
-        self._step(delayed.request, delayed.park.resume, delayed)
+        self._step(delayed.request, delayed)
 
-    def _step(
-        self, request: ActiveRequest, step: Callable[[Context], Outcome], resumed: DelayedRequest[ActiveRequest] | None
-    ) -> None:
-        info = request.connection.info
-        incoming = request.incoming
+    def _step(self, request: ActiveRequest, resumed: DelayedRequest[ActiveRequest] | None) -> None:
+        """Run the handler of a request, or what continues it, and apply the outcome."""
+        connection, incoming = request.connection, request.incoming
+        info = connection.info
         node = self._running[info.node_id]
         ctx = Context(self._clock(), incoming.handler_version, incoming.client_id, info, node, self._state)
         if request.faults is not None:
@@ -119,7 +115,12 @@ class RequestRunner:
         channel = self._state.inter_broker
         channel.acting_node = info.node_id
         try:
-            outcome = step(ctx)
+            if resumed is not None:
+                outcome = resumed.park.resume(ctx)
+            elif connection.authenticator is None:
+                outcome = incoming.route.handler(incoming.handler_request, ctx)
+            else:
+                outcome = connection.authenticator.handle_request(incoming, ctx)
             if self.recorder is not None:
                 self.recorder.write_changes()
         except KafkaError as error:
@@ -138,7 +139,10 @@ class RequestRunner:
             response = outcome.response
             if throttle is not None:
                 response = throttle.record_answer(response, now_ms=self._clock())
-            self._answer(request, response)
+            if request.faults is None:
+                self._send(request, self.complete_response(request, response))
+            else:
+                request.faults.answer(response)
             return
         connection = request.connection
         match outcome:
@@ -183,10 +187,10 @@ class RequestRunner:
 
     def _send(self, request: ActiveRequest, parts: tuple[Part, ...]) -> None:
         self.record_answer(request, parts)
-        connection = request.connection
-        self.output.append(Send(connection.info.id, parts, request.exchange))
+        exchange = request.exchange
+        self.output.append(Send(exchange.connection_id, parts, exchange))
         if request.throttle is None:
-            self.finish(connection)
+            self.finish(request.connection)
         else:
             self.finish_request(request)
 

@@ -22,7 +22,7 @@ else:  # Defaults of type variables are new in Python 3.13.
     ResponseT = TypeVar("ResponseT")
 
 
-class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
+class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
     """A request as it was decoded, and its response if there is one.
 
     arrived_ms, answered_ms: the cluster's clock, milliseconds; None without an answer.

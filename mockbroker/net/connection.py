@@ -152,13 +152,12 @@ class ClientConnection(TlsOrPlainProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        parts = output.parts
+        parts, exchange = output.parts, output.exchange
         if len(parts) == 1:
             transport.write(len(parts[0]).to_bytes(_LENGTH_SIZE, "big") + parts[0])
         else:
             size = sum(map(len, parts))
             transport.writelines((size.to_bytes(_LENGTH_SIZE, "big") + parts[0], *parts[1:]))
-        exchange = output.exchange
         exchange.departed_ns = time.time_ns()
         if self._server.tap is not None:
             data = len(output.body).to_bytes(_LENGTH_SIZE, "big") + output.body

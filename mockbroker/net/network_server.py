@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mockbroker.broker.node import Node
     from mockbroker.clock import Clock
+    from mockbroker.engine.output import Output
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
     from mockbroker.security.principal_rules import PrincipalRules
@@ -240,13 +241,15 @@ class NetworkServer:
         An internal error in one request closes only that connection, and is logged with its traceback.
         """
         self._last_traffic_s = self._time()
+        backlog = 0
         try:
-            self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
+            backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         except Exception:
             SERVER.exception("internal error in a request of connection %(connection)d", connection=connection.id)
             connection.close()
         self.run_due()
-        self.update_reading(connection)
+        if backlog:
+            self.update_reading(connection)
 
     def update_reading(self, connection: ClientConnection) -> None:
         """Resume reading a connection that has no frames waiting, or pause it."""
@@ -284,24 +287,29 @@ class NetworkServer:
             connection = self._connections.get(output.connection_id)
             if connection is None:
                 continue
-            match output:
-                case Send():
-                    self._last_traffic_s = self._time()
-                    connection.send(output)
-                    if not connection.is_reading:
-                        self.update_reading(connection)
-                case Close():
-                    connection.close(is_abrupt=output.is_abrupt, is_reset=output.is_reset)
-                case SendBytes():
-                    connection.send_bytes(output)
-                case HalfClose():
-                    connection.half_close()
-                case Unmute():
+            if type(output) is Send:  # Nearly always; a pattern costs more.
+                self._last_traffic_s = self._time()
+                connection.send(output)
+                if not connection.is_reading:
                     self.update_reading(connection)
-                case Note():
-                    connection.add_note(output.text)
+            else:
+                self._apply_output(connection, output)
         if self.tap is not None:
             self.tap.flush()
+
+    def _apply_output(self, connection: ClientConnection, output: Output) -> None:
+        """Do what the core orders for a connection besides an answer."""
+        match output:
+            case Close():
+                connection.close(is_abrupt=output.is_abrupt, is_reset=output.is_reset)
+            case SendBytes():
+                connection.send_bytes(output)
+            case HalfClose():
+                connection.half_close()
+            case Unmute():
+                self.update_reading(connection)
+            case Note():
+                connection.add_note(output.text)
 
     def _set_timer(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:

@@ -16,6 +16,7 @@ from mockbroker.state.share.share_rules import SHARE_EDITIONS
 
 #: Where share groups store their state; "no-op" stores none and would violate every invariant.
 _PERSISTERS = ("default", "control-records")
+_REPLICATION = ("immediate", "real")
 #: The number of seeds that must reach every transition and fault.
 _COMPLETE_RUN_SEEDS = 200
 
@@ -30,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     if parsed.disk and (parsed.share_edition is not None or parsed.share_persister != _PERSISTERS[0]):
         parser.error("--disk: neither share editions nor another persister are stored in a data directory")
+    if parsed.disk and parsed.replication != _REPLICATION[0]:
+        parser.error("--disk: the simulator has a data directory only where replicas share a log")
     logging.disable(logging.CRITICAL)  # Killed nodes close connections, and each would be logged.
     seeds = [parsed.seed] if parsed.seed is not None else range(parsed.first, parsed.first + parsed.seeds)
     total = Coverage()
@@ -42,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
                 edition=parsed.share_edition,
                 persister=parsed.share_persister,
                 on_disk=parsed.disk,
+                replicates=parsed.replication == "real",
             )
         except SeedFailed as failed:
             return _print_failure(failed, parsed)
@@ -66,8 +70,9 @@ def _print_failure(failed: SeedFailed, parsed: argparse.Namespace) -> int:
     release = "" if parsed.release is None else f" --release {parsed.release}"
     edition = "" if parsed.share_edition is None else f" --share-edition {parsed.share_edition}"
     persister = "" if parsed.share_persister == _PERSISTERS[0] else f" --share-persister {parsed.share_persister}"
+    replication = "" if parsed.replication == _REPLICATION[0] else f" --replication {parsed.replication}"
     disk = " --disk" if parsed.disk else ""
-    options = f"--steps {parsed.steps}{disk}{release}{edition}{persister}"
+    options = f"--steps {parsed.steps}{disk}{release}{edition}{persister}{replication}"
     print(f"again: python -m mockbroker.sim --seed {failed.seed} {options}")
     return 1
 
@@ -83,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--share-persister", default=_PERSISTERS[0], choices=_PERSISTERS, help=persister_help)
     disk_help = "with a data directory on a disk that fails, and a process that ends and starts again"
     parser.add_argument("--disk", action="store_true", help=disk_help)
+    replication_help = "whether followers fetch, as mockbroker.replication"
+    parser.add_argument("--replication", default=_REPLICATION[0], choices=_REPLICATION, help=replication_help)
     parser.add_argument("--steps", type=int, default=200, help="the number of steps of each seed (200)")
     return parser
 

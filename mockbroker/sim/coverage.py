@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from mockbroker.sim.edition_client import EditionClient
@@ -100,6 +100,10 @@ class Coverage:
         names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES, *_DISK_ANSWERS) if on_disk else ()
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
         self.absent = _absent_names(rules, dialect) if dialect is not None else []
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Count these situations too."""
+        self.counts.update(dict.fromkeys(names, 0))
 
     def count(self, name: str, times: int = 1) -> None:
         """Count an occurrence."""

@@ -101,6 +101,7 @@ class Producer:
             else:
                 if self._cluster.disk is not None:
                     self._cluster.records.record_acknowledged(topic, partition_key[1], row.base_offset, batch)
+                self._cluster.record_produced(partition_key, row.base_offset + count)
                 self._sequences[partition_key] = sequence + count
                 self._count("produced in a transaction" if self._transactional_id else "produced in sequence")
 

@@ -25,6 +25,7 @@ from mockbroker.sim.disk.simulated_disk import ProcessEnd, SimulatedDisk
 from mockbroker.sim.disk.stored_records import StoredRecords
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
+from mockbroker.sim.replication.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, PROMISED_TOPICS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.wire import Wire
 from mockbroker.state.metadata.topics import CoordinatorKind, Topic, TopicPartitionKey
@@ -45,6 +46,13 @@ _CONFIG = {
     "log.retention.check.interval.ms": "20000",
     "transaction.state.log.min.isr": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "5000",
+}
+#: Followers fetch, and leave the ISR in a short run.
+_REPLICATION = {
+    "mockbroker.replication": "real",
+    "replica.lag.time.max.ms": "8000",
+    "replica.fetch.backoff.ms": "200",
+    "replica.fetch.wait.max.ms": "2000",
 }
 _NODE_COUNT = 3
 _START_MS = 1_000_000
@@ -68,6 +76,7 @@ class SimulatedCluster:
 
     disk: its data directory, None for a cluster in memory. records: what was acknowledged of it. on_restart: called
     when another process has started on the data directory.
+    replicates: followers fetch. replicas: checks them, None where they do not.
     """
 
     def __init__(
@@ -78,11 +87,13 @@ class SimulatedCluster:
         edition: str | None = None,
         persister: str = "default",
         on_disk: bool = False,
+        replicates: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.members: Sequence[GroupMember] = ()
         self._edition, self._persister = edition, persister
         self._config_dialect = config_dialect(edition)
+        self._settings = {**_CONFIG, **(_REPLICATION if replicates else {})}
         self._release = choose_release(release, edition)
         self.disk: SimulatedDisk | None = None
         self.on_restart: list[Callable[[], None]] = []
@@ -94,6 +105,10 @@ class SimulatedCluster:
         self.wire = Wire(self.core, self.client_dialect, self.in_broker)
         self.invariants = Invariants(self.core, self.coverage)
         self.records = StoredRecords(self.find_any_log, self.coverage.count)
+        self.replicas: ReplicaChecker | None = None
+        if replicates:
+            self.coverage.expect(SITUATIONS)
+            self.replicas = ReplicaChecker(self.core, self.coverage.count)
         self.update_partitions()
 
     def _record_disk_fault(self, name: str) -> None:
@@ -102,7 +117,7 @@ class SimulatedCluster:
 
     def _start_core(self, now_ms: int) -> Core:
         """A cluster in memory, or the one that is stored."""
-        given = {self.config_name(Scope.BROKER, name): text for name, text in _CONFIG.items()}
+        given = {self.config_name(Scope.BROKER, name): text for name, text in self._settings.items()}
         nodes = range(_NODE_COUNT)
         topics = {**TOPICS, **(PROMISED_TOPICS if self.disk is not None else {})}
         stored = None if self.disk is None else self.disk.open_cluster(nodes)
@@ -238,6 +253,11 @@ class SimulatedCluster:
         keys = self.partition_keys()
         self.invariants.set_partitions(ShareKey(group_id, *key) for group_id in GROUP_IDS for key in keys)
 
+    def record_produced(self, partition_key: TopicPartitionKey, end: int) -> None:
+        """Records below an offset were acknowledged after acks=all."""
+        if self.replicas is not None:
+            self.replicas.record_acknowledged(partition_key, end)
+
     def empty_group(self, group_id: str) -> None:
         """Have all members leave a group."""
         for member in self.members:
@@ -248,6 +268,8 @@ class SimulatedCluster:
     def check(self) -> None:
         """Check the invariants, then deliver responses: an acknowledgement is checked before its client receives it."""
         self.invariants.check()
+        if self.replicas is not None:
+            self.replicas.check()
         self.wire.deliver_responses()
 
     def in_broker(self) -> AbstractContextManager[None]:

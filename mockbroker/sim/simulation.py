@@ -35,9 +35,10 @@ class Simulation:
         edition: str | None = None,
         persister: str = "default",
         on_disk: bool = False,
+        replicates: bool = False,
     ) -> None:
         self.cluster = cluster = SimulatedCluster(
-            seed, release=release, edition=edition, persister=persister, on_disk=on_disk
+            seed, release=release, edition=edition, persister=persister, on_disk=on_disk, replicates=replicates
         )
         self._faults = Faults(cluster, cluster.new_rng())
         self._admin = Admin(cluster, cluster.new_rng())
@@ -128,12 +129,15 @@ def run(
     edition: str | None = None,
     persister: str = "default",
     on_disk: bool = False,
+    replicates: bool = False,
 ) -> SimulatedCluster:
     """Run one seed to its end; `trace` receives a line for each step. Raises: SeedFailed with the steps before.
 
-    on_disk: with a data directory on a disk that fails, and processes that end.
+    on_disk: with a data directory on a disk that fails, and processes that end. replicates: followers fetch.
     """
-    simulation = Simulation(seed, release=release, edition=edition, persister=persister, on_disk=on_disk)
+    simulation = Simulation(
+        seed, release=release, edition=edition, persister=persister, on_disk=on_disk, replicates=replicates
+    )
     cluster = simulation.cluster
     trace = [] if trace is None else trace
     try:

@@ -32,10 +32,10 @@ class NewBatches:
         self._read_to: dict[Hashable, int] = {}
 
     def read(self, key: Hashable, log: PartitionLog) -> list[StoredBatch]:
-        """The batches that were written since the last call."""
-        after = self._read_to.get(key, 0)
-        self._read_to[key] = max(after, log.end_offset)
-        batches = log.batches_below(log.end_offset) if log.end_offset > after else []
+        """The batches that were written since the last call; what is not committed can still be truncated."""
+        after, end = self._read_to.get(key, 0), log.high_watermark
+        self._read_to[key] = max(after, end)
+        batches = log.batches_below(end) if end > after else []
         return [batch for batch in batches if batch.base_offset >= after]
 
     def forget_lost(self, key: Hashable, log: PartitionLog) -> None:

@@ -75,6 +75,38 @@ def test_a_lenient_header_accepts_what_kafka_accepts() -> None:
     assert [warning.path for warning in warnings] == ["RequestHeader.client_id"]
 
 
+def test_header_and_body_of_a_request_are_read_together() -> None:
+    request = ShareFetchRequest("g", "m", 3)
+    frame = headers.encode_request(request, 1, 7, "me")
+
+    for data in (frame, frame, memoryview(frame)):  # The readers are remembered by the first one.
+        assert headers.decode_request_leniently(ShareFetchRequest, 1, data) == (
+            RequestHeader(78, 1, 7, "me"),
+            request,
+            (),
+        )
+
+
+def test_bytes_behind_a_request_are_a_warning_each_time() -> None:
+    frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")
+    headers.decode_request_leniently(ShareFetchRequest, 1, frame)
+
+    for _ in range(2):
+        header, request, warnings = headers.decode_request_leniently(ShareFetchRequest, 1, frame + b"\0")
+
+        assert (header.correlation_id, request) == (7, ShareFetchRequest("g"))
+        assert [warning.at for warning in warnings] == [len(frame)]
+
+
+@pytest.mark.parametrize("size", range(13))
+def test_a_request_with_an_incomplete_header_is_truncated_also_when_its_readers_are_known(size: int) -> None:
+    frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")
+    headers.decode_request_leniently(ShareFetchRequest, 1, frame)
+
+    with pytest.raises(Truncated, match="RequestHeader"):
+        headers.decode_request_leniently(ShareFetchRequest, 1, frame[:size])
+
+
 def test_parts_join_to_the_encoded_bytes() -> None:
     request = ApiVersionsRequest("kwire", "1")
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from kwire.schema import RELEASES
 from tests.nodes.real_cluster import RealCluster
-from tests.nodes.scenarios import BALANCE_SCENARIOS, RECORDED, run_scenario, scenario_names
+from tests.nodes.scenarios import BALANCED, PROPERTIES_FILES, RECORDED, REPLICATED, run_scenario, scenario_names
 from tools.oracle.broker import run_cluster
 from tools.oracle.conversations.normalization import difference
 from tools.oracle.jars import KAFKA_VERSIONS
@@ -33,9 +33,9 @@ _HERE = Path(__file__).parent
 
 
 @contextmanager
-def _run_real_cluster(release: str, *, balanced: bool) -> Iterator[RealCluster]:
-    """A new cluster. balanced: its controller elects preferred leaders by itself."""
-    files = ["cluster.properties", *(["balanced.properties"] if balanced else [])]
+def _run_real_cluster(release: str, additional: str | None) -> Iterator[RealCluster]:
+    """A new cluster. additional: the name of a further file of properties."""
+    files = ["cluster.properties", *([] if additional is None else [additional])]
     with tempfile.TemporaryDirectory() as folder:
         properties = Path(folder) / "scenarios.properties"
         properties.write_text("".join((_HERE / file).read_text("utf-8") for file in files), "utf-8")
@@ -68,11 +68,11 @@ def _record(name: str, cluster: RealCluster, release: str) -> str | None:
 def _run_all(names: Iterable[str], release: str, *, records: bool, until_s: float) -> dict[str, str | None]:
     """Run scenarios and print a line for each. Returns: the differences, up to the first one that began too late."""
     verdicts: dict[str, str | None] = {}
-    for balanced in (False, True):
-        fitting = [name for name in names if (name in BALANCE_SCENARIOS) == balanced]
+    for additional in (None, BALANCED, REPLICATED):
+        fitting = [name for name in names if PROPERTIES_FILES.get(name) == additional]
         if not fitting or time.monotonic() > until_s:
             continue
-        with _run_real_cluster(release, balanced=balanced) as cluster:
+        with _run_real_cluster(release, additional) as cluster:
             for name in fitting:
                 started = time.monotonic()
                 if started > until_s:

@@ -57,6 +57,14 @@ class RealCluster:
         while _is_alive(process):
             wait_in_real_time(0.1)
 
+    def pause(self, node: int) -> None:
+        """Let a node stand still."""
+        os.kill(int((self._folder / f"PID.{node}").read_text()), signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Let a paused node go on."""
+        os.kill(int((self._folder / f"PID.{node}").read_text()), signal.SIGCONT)
+
     def start(self, node: int) -> None:
         """Start a node again."""
         (self._folder / f"RUN.{node}").touch()

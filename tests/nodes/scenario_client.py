@@ -75,6 +75,12 @@ class ScenarioCluster(Protocol):
     def start(self, node: int) -> None:
         """Start a node again."""
 
+    def pause(self, node: int) -> None:
+        """Let a node stand still."""
+
+    def resume(self, node: int) -> None:
+        """Let a paused node go on."""
+
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make another replica the leader."""
 

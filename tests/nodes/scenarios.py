@@ -16,6 +16,7 @@ from tests.nodes import (
     node_scenarios,
     producer_scenarios,
     replica_scenarios,
+    replication_scenarios,
     retry_scenarios,
     share_scenarios,
     uncommitted_group_scenarios,
@@ -34,13 +35,18 @@ _MODULES = (
     uncommitted_group_scenarios,
     retry_scenarios,
     dead_letter_scenarios,
+    replication_scenarios,
 )
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.__name__: scenario for module in _MODULES for scenario in module.SCENARIOS
 }
 
-#: The scenarios that are recorded on a cluster with additional properties.
-BALANCE_SCENARIOS = frozenset(scenario.__name__ for scenario in balance_scenarios.SCENARIOS)
+#: The files of additional properties with which some of the scenarios are recorded.
+BALANCED, REPLICATED = "balanced.properties", "replicated.properties"
+_PROPERTIES_OF_MODULES = ((balance_scenarios, BALANCED), (replication_scenarios, REPLICATED))
+PROPERTIES_FILES: Mapping[str, str] = {
+    scenario.__name__: file for module, file in _PROPERTIES_OF_MODULES for scenario in module.SCENARIOS
+}
 
 #: The scenarios of what only the newest release has.
 NEWEST_SCENARIOS = frozenset(scenario.__name__ for scenario in dead_letter_scenarios.SCENARIOS)

@@ -12,7 +12,7 @@ from kwire.schema import RELEASES
 from mockbroker import Cluster
 from mockbroker.config.properties import parse_properties
 from tests.nodes.scenario_client import SocketConnection, wait_in_real_time
-from tests.nodes.scenarios import BALANCE_SCENARIOS, RECORDED, run_scenario, scenario_names
+from tests.nodes.scenarios import BALANCED, PROPERTIES_FILES, RECORDED, REPLICATED, run_scenario, scenario_names
 from tests.nodes.virtual_cluster import VirtualCluster
 
 HERE = Path(__file__).parent
@@ -24,8 +24,16 @@ PROPERTIES = {
     "share.coordinator.state.topic.num.partitions": "3",
     **parse_properties((HERE / "cluster.properties").read_text()),
 }
-#: For the scenarios that need them.
-BALANCE_PROPERTIES = parse_properties((HERE / "balanced.properties").read_text())
+#: By the name of the file with the additional ones; each broker has a rack of its own.
+ADDITIONAL_PROPERTIES = {
+    None: {},
+    BALANCED: parse_properties((HERE / BALANCED).read_text()),
+    REPLICATED: {
+        **parse_properties((HERE / REPLICATED).read_text()),
+        "mockbroker.replication": "real",
+        "mockbroker.racks": "rack-0,rack-1,rack-2",
+    },
+}
 #: Scenarios that are fast enough to run over sockets, in real time, as well.
 OVER_SOCKETS = ("two_replicas", "an_unclean_election_goes_back", "replicas_are_reassigned")
 
@@ -38,6 +46,8 @@ class SocketCluster:
         self.stop = cluster.stop_node
         self.kill = cluster.kill_node
         self.start = cluster.start_node
+        self.pause = cluster.pause_node
+        self.resume = cluster.resume_node
         self.pass_time = wait_in_real_time
 
     def connect(self, node: int) -> SocketConnection:
@@ -61,11 +71,20 @@ class SocketCluster:
     ("name", "release"), [(name, release) for release in RELEASES for name in scenario_names(release)]
 )
 def test_nodes_stop_and_start_as_in_a_real_cluster(name: str, release: str) -> None:
-    properties = {**PROPERTIES, **BALANCE_PROPERTIES} if name in BALANCE_SCENARIOS else PROPERTIES
+    properties = {**PROPERTIES, **ADDITIONAL_PROPERTIES[PROPERTIES_FILES.get(name)]}
 
     observed = run_scenario(name, VirtualCluster(properties, release))
 
     assert json.loads(json.dumps(observed)) == RECORDED.read(name, release)
+
+
+@pytest.mark.parametrize("name", scenario_names(RELEASES[0]))
+def test_nodes_whose_followers_fetch_stop_and_start_as_in_a_real_cluster(name: str) -> None:
+    additional = {**ADDITIONAL_PROPERTIES[PROPERTIES_FILES.get(name)], "mockbroker.replication": "real"}
+
+    observed = run_scenario(name, VirtualCluster({**PROPERTIES, **additional}, RELEASES[0]))
+
+    assert json.loads(json.dumps(observed)) == RECORDED.read(name, RELEASES[0])
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -74,6 +74,8 @@ class VirtualCluster:
         self.stop = self._broker.stop_node
         self.kill = self._broker.kill_node
         self.start = self._broker.start_node
+        self.pause = self._broker.pause_node
+        self.resume = self._broker.resume_node
 
     def connect(self, node: int) -> VirtualConnection:
         """A new connection to a node."""

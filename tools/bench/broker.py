@@ -54,8 +54,10 @@ def _measure_startup(peers: Sequence[brokers.Peer], rounds: int, results: list[R
     results.append(summarize("start of the fixture", "mockbroker", "ms", fixture))
     head = ["broker", "start to first Metadata answer, ms", "subscribe to first share record, ms"]
     return (
-        f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {describe_machine()}. The share record "
-        "waits for the\nsecond heartbeat, 5 s after the first, as in Kafka: the first brings no partitions yet.\n\n"
+        f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {describe_machine()}. mockbroker is "
+        "started as from\na wheel: with stored bytecode, and without the `.pth` files of an environment for "
+        "development. The share record\nwaits for the second heartbeat, 5 s after the first, as in Kafka: the first "
+        "brings no partitions yet.\n\n"
         f"{markdown_table(head, rows)}"
     )
 

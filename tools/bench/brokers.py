@@ -9,9 +9,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
+import sysconfig
 import tempfile
 import time
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tools.oracle.broker import find_free_ports
 from tools.oracle.jars import NEWEST_VERSION
 
 _HERE = Path(__file__).parent
+_CHECKOUT = _HERE.parent.parent
 _ORACLE = _HERE.parent / "oracle" / "start-kafka"
 _TIMEOUT_S = 90.0
 
@@ -36,7 +38,21 @@ class Peer:
 
 def mockbroker_peer() -> Peer:
     """mockbroker, with journal and all checks, as users run it."""
-    return Peer("mockbroker", (sys.executable, "-m", "mockbroker", "--port", "0", "--log-level", "error"))
+    return Peer("mockbroker", (installed_python(), "-m", "mockbroker", "--port", "0", "--log-level", "error"))
+
+
+def installed_python() -> str:
+    """The interpreter of an environment with the packages of this one, and of this checkout, as from wheels.
+
+    Each start of Python runs the `.pth` files of its environment. Those of one for development (editable installs,
+    coverage) import a fifth of what a broker loads; the only one here names the folders.
+    """
+    folder = Path(tempfile.gettempdir()) / "kwire-bench-python"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    if not packages.is_dir():
+        venv.create(folder, symlinks=True)
+    (packages / "packages.pth").write_text(f"{_CHECKOUT}\n{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    return str(folder / "bin" / "python")
 
 
 def build_kfake(go: str) -> Peer:

@@ -28,10 +28,11 @@ def main() -> None:
 
 
 def _decode(file: str, options: Sequence[str]) -> None:
-    """`kwire decode`; its exit code for a capture without Kafka is no failure of the measurement."""
+    """`kwire decode`, as a process; its exit code for a capture without Kafka is no failure of the measurement."""
     from kwire.cli.main import main as run_kwire
 
-    run_kwire(["decode", *options, file])
+    sys.argv = ["kwire", "decode", *options, file]
+    run_kwire()
 
 
 def _first_table(file: str) -> tuple[float, float]:

@@ -61,11 +61,20 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "Replication",
-        "followers that fetch and can be slow: `replica.lag.time.max.ms`",
+        "other replica selectors than Kafka's rack-aware one; followers that fetch and can be slow, unless "
+        "`mockbroker.replication=real`",
         "a replica on a running broker has every record immediately; one on a stopped broker keeps its records",
     ),
-    ("Throttled replication", "`leader.replication.throttled.rate` and the like", "a reassignment ends immediately"),
-    ("Racks", "a rack for each broker", "all brokers have that of `broker.rack`"),
+    (
+        "Throttled replication",
+        "`leader.replication.throttled.rate` and the like",
+        "a reassignment ends immediately, with `mockbroker.replication=real` when the new replicas have fetched",
+    ),
+    (
+        "Racks",
+        "replicas and assignments that are spread over racks",
+        "`mockbroker.racks` gives each broker its rack, for clients and for `replica.selector.class`",
+    ),
     ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
     (
         "Older releases (`--versions`)",

@@ -24,7 +24,8 @@ PyMODINIT_FUNC PyInit_native(void) {
     }
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL && (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || add_json(module) < 0 ||
-                           add_messages(module) < 0 || add_records(module) < 0 || add_summary(module) < 0)) {
+                           add_messages(module) < 0 || add_packets(module) < 0 || add_records(module) < 0 ||
+                           add_summary(module) < 0)) {
         Py_DECREF(module);
         return NULL;
     }

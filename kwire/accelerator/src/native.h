@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What kwire/accelerator/__init__.py expects: the same number, which changes with the functions and types. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 /* Work on more bytes than this releases the GIL. */
 #define GIL_RELEASE_BYTES (64 * 1024)
@@ -120,6 +120,7 @@ PyObject *make_view(Cursor *cursor, Py_ssize_t start, Py_ssize_t size);
 /* Each adds its types and functions to the module; -1 with an exception on failure. */
 int add_json(PyObject *module);
 int add_messages(PyObject *module);
+int add_packets(PyObject *module);
 int add_records(PyObject *module);
 int add_summary(PyObject *module);
 

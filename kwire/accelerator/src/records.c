@@ -302,10 +302,14 @@ static PyMethodDef functions[] = {
     {"read_record_columns", (PyCFunction)(void (*)(void))read_record_columns, METH_FASTCALL,
      "read_record_columns(data, begins, ends, name_prefix, is_decompressed) -> which partitions were read, as bytes of 0 "
      "and 1, and the rows of their batches, records and headers, as bytes of int64."},
+    {"check_batches", (PyCFunction)(void (*)(void))check_batches, METH_FASTCALL,
+     "check_batches(data, begins, ends) -> bytes of 0 and 1: whether all batches of each body are complete, of magic 2, "
+     "and have the right checksum."},
     {NULL, NULL, 0, NULL},
 };
 
 int add_records(PyObject *module) {
+    prepare_checksums();
     if (add_type(module, &codec_spec) < 0 || add_batch_reader(module) < 0) {
         return -1;
     }

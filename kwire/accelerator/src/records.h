@@ -126,4 +126,8 @@ PyObject *scan_records(PyObject *module, PyObject *const *args, Py_ssize_t count
 /* read_record_columns(data, begins, ends, name_prefix, is_decompressed). (records_columns.c) */
 PyObject *read_record_columns(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* check_batches(data, begins, ends), and what it needs before its first call. (records_check.c) */
+PyObject *check_batches(PyObject *module, PyObject *const *args, Py_ssize_t count);
+void prepare_checksums(void);
+
 #endif

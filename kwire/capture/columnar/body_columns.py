@@ -14,17 +14,15 @@ import pyarrow as pa
 from kwire import registry
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
 from kwire.capture.columnar.decode_plan import message_plan
+from kwire.capture.columnar.record_checks import check_records
 from kwire.capture.columnar.vectorized_decoder import VectorizedDecoder
-from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.message_rows import OK
 from kwire.error_codes import ErrorCode, name_of
 from kwire.payload import RECORDS_FIELDS
-from kwire.records import checksum
-from kwire.records.batch import CRC_START, HEADER_SIZE, PREFIX_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Bytes, Ints
@@ -35,8 +33,6 @@ _REQUEST_COLUMNS = frozenset({"group_id", "n_topics", "n_partitions", "status", 
 _RESPONSE_COLUMNS = (_REQUEST_COLUMNS - {"group_id"}) | {"error_code", "error_name", "throttle_ms"}
 COLUMNS = _REQUEST_COLUMNS | _RESPONSE_COLUMNS
 _INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
-_SMALL = 4096
 
 
 def exchanges_by_version(exchanges: ExchangeColumns) -> Iterator[tuple[int, int, Bools]]:
@@ -141,7 +137,7 @@ class BodyColumns:
         rows = rows[is_in_span]
         decoder = VectorizedDecoder(self._span.data, (at + skip)[is_in_span], end[is_in_span], plan)
         if "issues" in self._columns and name in RECORDS_FIELDS:
-            _check_records(self._span.data, decoder)
+            check_records(self._span.data, decoder)
         self.is_good[rows[~decoder.is_good]] = False
         return rows[decoder.is_good], decoder
 
@@ -174,51 +170,6 @@ def has_unexpected_header(flat: Bytes, at: Ints, skip: Ints, name: str) -> Bools
         code = flat[at + 4].astype(np.int64) << 8 | flat[at + 5]
         is_unexpected |= code == ErrorCode.UNSUPPORTED_VERSION
     return cast("Bools", is_unexpected)
-
-
-def _check_records(data: bytes, decoder: VectorizedDecoder) -> None:
-    """Mark bodies with record batches that are damaged, or not of the usual kind, as not good."""
-    for rows, at, size in decoder.records:
-        with_records = np.nonzero((size > 0) & decoder.is_good[rows])[0]
-        batch_rows, begin = rows[with_records], at[with_records]
-        end = np.minimum(begin + size[with_records], len(data) - PADDING_SIZE)
-        while len(batch_rows):
-            # One batch of each body at a time.
-            stop, is_valid = _check_batches(data, begin, end)
-            # The message decoder reads truncated, unusual and damaged batches, and reports their issues.
-            decoder.is_good[batch_rows[~is_valid]] = False
-            goes_on = is_valid & (stop < end)
-            batch_rows, begin, end = batch_rows[goes_on], stop[goes_on], end[goes_on]
-
-
-def _check_batches(data: bytes, begin: Ints, end: Ints) -> tuple[Ints, Bools]:
-    """The end of each batch, and whether it is complete, of magic 2, and has the right checksum."""
-    headers = gather_bytes(data, np.minimum(begin, len(data) - PADDING_SIZE), HEADER_SIZE)
-    stop = begin + PREFIX_SIZE + read_numbers(headers, 8, ">i4")
-    base = read_numbers(headers, 0, ">i8")
-    delta = read_numbers(headers, 23, ">i4")
-    count = read_numbers(headers, 57, ">i4")
-    is_valid = (headers[:, 16] == 2) & (stop - begin >= HEADER_SIZE) & (stop <= end)
-    is_valid &= (delta >= 0) & (count >= 0) & (base <= _INT64_MAX - delta)
-    checksums = _batch_checksums(data, begin[is_valid], stop[is_valid])
-    is_valid[is_valid] = checksums == read_numbers(headers, 17, ">u4")[is_valid]
-    return stop, is_valid
-
-
-def read_numbers(headers: Bytes, at: int, kind: str) -> Ints:
-    """The number at an offset of each header. Args: kind: its type, as `>i4`."""
-    width = int(kind[-1])
-    return headers[:, at : at + width].copy().view(kind)[:, 0].astype(np.int64)
-
-
-def _batch_checksums(data: bytes, begin: Ints, stop: Ints) -> Ints:
-    """The checksums of record batches."""
-    starts, ends = (begin + CRC_START).tolist(), stop.tolist()
-    # A small slice is copied faster than a view of it is created.
-    whole = data if int((stop - begin).max(initial=0)) < _SMALL else memoryview(data)
-    slice_data = cast("Callable[[slice], bytes]", whole.__getitem__)
-    checksums = list(map(checksum.crc32c, map(slice_data, map(slice, starts, ends))))
-    return np.array(checksums, dtype=np.int64)
 
 
 def string_array(data: bytes, at: Ints, size: Ints) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from struct import calcsize
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,12 @@ from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.decode_plan import StructPlan, message_plan
 from kwire.capture.columnar.lazy_message import LazyMessage
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
+from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
+from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.registry import API_KEYS, api_name, codec_of_name, header_versions
+from kwire.registry import API_KEYS, DEFAULT_EDITION, api_name, codec_of_name, header_versions
+from kwire.schema import load_schema
+from kwire.schema.spec import STRUCT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
+
+# The session of a full fetch of a client without fetch sessions.
+STATELESS = FetchSession(None, FINAL_EPOCH, None)
 
 COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
 
@@ -48,6 +55,10 @@ class SessionColumns:
         """The values of the columns for the exchanges of a part. Args: is_good, span: as for `session_exchanges`."""
         out = SessionValues([None] * len(exchanges), [None] * len(exchanges), [None] * len(exchanges))
         rows = np.nonzero(_is_relevant(exchanges))[0]
+        is_stateless = find_stateless_fetches(exchanges, rows, is_good, span)
+        for row in rows[is_stateless].tolist():
+            out.session_epoch[row] = FINAL_EPOCH
+        rows = rows[~is_stateless]
         found = session_exchanges(self._builder, exchanges, rows, is_good, span)
         for row, exchange in zip(rows.tolist(), found, strict=True):
             if isinstance(exchange, Exchange):
@@ -75,6 +86,41 @@ def session_exchanges(
     lazy = _lazy_exchanges(builder, exchanges.select(rows[is_lazy]), span)
     built = builder.build_exchanges(exchanges.select(rows[~is_lazy]))
     return (next(lazy) if each_is_lazy else next(built)[1] for each_is_lazy in is_lazy.tolist())
+
+
+def find_stateless_fetches(exchanges: ExchangeColumns, rows: Ints, is_good: Bools, span: SpanData) -> Bools:
+    """Which of these exchanges are full fetches without a session: `STATELESS`. They change no session.
+
+    Args: as for `session_exchanges`.
+    """
+    request = exchanges.request
+    is_stateless = np.zeros(len(rows), dtype=np.bool_)
+    is_fetch = is_good[rows] & (request.api_key[rows] == FETCH)
+    for version in np.unique(request.api_version[rows[is_fetch]]).tolist():
+        fields = session_fields(version)
+        if fields is None:
+            continue
+        which = np.nonzero(is_fetch & (request.api_version[rows] == version))[0]
+        places = (span.positions(request.frame.at[rows[which]]) + request.body[rows[which]])[:, None]
+        head = np.frombuffer(span.data, dtype=np.uint8)[places + np.arange(fields[1] + 4)]
+        session_id, epoch = (head[:, at : at + 4].copy().view(">i4")[:, 0] for at in fields)
+        is_stateless[which] = (session_id == 0) & (epoch == FINAL_EPOCH)
+    return is_stateless
+
+
+@cache
+def session_fields(version: int) -> tuple[int, int] | None:
+    """Where session id and epoch are in a Fetch request; None for versions without sessions."""
+    sizes, at = dict[str, int](), 0
+    for field in load_schema("FetchRequest", DEFAULT_EDITION).fields:
+        if version in field.versions and not field.is_tagged(version):
+            code = STRUCT_CODES.get(field.type)
+            if code is None:
+                break
+            sizes[field.snake_name] = at
+            at += calcsize(f">{code}")
+    places = sizes.get("session_id"), sizes.get("session_epoch")
+    return None if places[0] is None or places[1] is None else (places[0], places[1])
 
 
 def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: SpanData) -> Iterator[SessionExchange]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from kwire.capture.columnar.session_columns import session_exchanges
+from kwire.capture.columnar.session_columns import STATELESS, find_stateless_fetches, session_exchanges
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 
@@ -101,13 +101,15 @@ class PartSessions:
     ) -> None:
         """Args: is_good, span: as for `session_exchanges`."""
         self._sessions = sessions
-        self._found = self._read_exchanges(builder, exchanges, is_good, span)
-        self._values: dict[int, FetchSession | None] = {}
+        fetches: Ints = np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]
+        is_stateless = find_stateless_fetches(exchanges, fetches, is_good, span)
+        self._values: dict[int, FetchSession | None] = dict.fromkeys(fetches[is_stateless].tolist(), STATELESS)
+        self._found = self._read_exchanges(builder, exchanges, fetches[~is_stateless], is_good, span)
         self._reached = -1
 
     def get(self, row: int) -> FetchSession | None:
         """The session of a row; None for one without."""
-        while self._reached < row and self._track_next():
+        while self._reached < row and row not in self._values and self._track_next():
             pass
         return self._values.get(row)
 
@@ -125,9 +127,8 @@ class PartSessions:
         return True
 
     def _read_exchanges(
-        self, builder: ExchangeBuilder, exchanges: ExchangeColumns, is_good: Bools, span: SpanData
+        self, builder: ExchangeBuilder, exchanges: ExchangeColumns, fetches: Ints, is_good: Bools, span: SpanData
     ) -> Iterator[tuple[int, int, Exchange | SessionExchange]]:
-        fetches: Ints = np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]
         for at in range(0, len(fetches), _SLICE_SIZE):
             rows = fetches[at : at + _SLICE_SIZE]
             found = session_exchanges(builder, exchanges, rows, is_good, span)

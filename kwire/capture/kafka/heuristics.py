@@ -35,6 +35,7 @@ _SIZE_PATTERN = rb"\x00\x00\x00[\x0a-\xff]|\x00\x00[\x01-\xff].|\x00[\x01-\xff].
 _REQUEST_PATTERN = re.compile(
     rb"\x00(?<=(?:" + _SIZE_PATTERN + rb")\x00)(?=[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL
 )
+_SIZE_MAX = (1 << 29) - 1
 # Of more pending requests than this, only responses to the latest are searched for.
 _PENDING_MAX = 256
 
@@ -186,14 +187,19 @@ def find_response(
 ) -> int | None:
     """The position of a response: with a pending correlation id, or filling whole packets exactly."""
     candidates = {at for at in starts if _fills_packets(data, at, starts, size_max)}
-    if pending:
-        ids = b"|".join(re.escape(_INT32.pack(correlation_id)) for correlation_id in list(pending)[-_PENDING_MAX:])
-        for match in re.finditer(rb"(?=[\x00-\x1f].{3}(?:" + ids + rb"))", data, re.DOTALL):
-            at = match.start()
+    first = len(data)
+    for correlation_id in list(pending)[-_PENDING_MAX:]:
+        # A new pattern for each search would take longer than a search for each id.
+        raw_id, at = _INT32.pack(correlation_id), -1
+        # The id of a response at the last position before `first` ends 7 bytes behind that.
+        while (at := data.find(raw_id, at + 5, first + 7) - 4) >= 0:
             size = _INT32.unpack_from(data, at)[0]
-            if _RESPONSE_SIZE_MIN <= size <= size_max and (at in starts or _is_followed(data, at, pending)):
-                candidates.add(at)
+            is_possible = _RESPONSE_SIZE_MIN <= size <= min(size_max, _SIZE_MAX)
+            if is_possible and (at in starts or _is_followed(data, at, pending)):
+                first = at
                 break
+    if first < len(data):
+        candidates.add(first)
     return min(candidates, default=None)
 
 

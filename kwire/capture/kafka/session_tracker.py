@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kwire.capture.model import Endpoint
 
 _EPOCH_MAX = 2**31 - 1
-SESSION_API_KEYS = _FETCH, _SHARE_FETCH, _SHARE_ACKNOWLEDGE = 1, 78, 79
+SESSION_API_KEYS = FETCH, _SHARE_FETCH, _SHARE_ACKNOWLEDGE = 1, 78, 79
 _FIRST_FETCH_VERSION = 7
 
 # Limits of the stored sessions of a capture; the least recently used ones are dropped.
@@ -85,7 +85,7 @@ class SessionTracker:
 
     def follow_request(self, exchange: SessionExchange) -> FetchSession | None:
         """The session of an exchange of one of `SESSION_API_KEYS`; None if its version has no sessions."""
-        if exchange.api_key == _FETCH:
+        if exchange.api_key == FETCH:
             return self._follow_fetch(exchange) if exchange.version >= _FIRST_FETCH_VERSION else None
         return self._follow_share(exchange)
 

@@ -37,7 +37,8 @@ def options_for_topic_names(options: Options) -> Options:
 @cache
 def topic_naming_messages(edition: str = DEFAULT_EDITION) -> frozenset[str]:
     """The messages that contain both name and id of a topic, as `MetadataResponse`, according to the schemas."""
-    specs = [library.load_schema(name, edition) for name in library.message_names(edition)]
+    names = [name for name in library.message_names(edition) if library.schema_contains(name, '"TopicId"', edition)]
+    specs = [library.load_schema(name, edition) for name in names]
     return frozenset(spec.name for spec in specs if _names_topics(spec, spec.fields))
 
 

@@ -79,12 +79,16 @@ class Printer:
         due = len(order) - ORDER_WINDOW
         limit = due if self._left is None else min(due, self._left)
         texts: list[str] = []
-        for are_lines, group in groupby(map(items.__getitem__, order[:limit].tolist()), _is_prebuilt):
-            if are_lines:
-                texts += self._layout.add_prebuilt(cast("list[_Prebuilt]", list(group)))
-            else:
-                for blocks in group:
-                    texts += self._layout_texts(cast("Sequence[_Item]", blocks))
+        ordered = map(items.__getitem__, order[:limit].tolist())
+        if all(map(_is_prebuilt, items[: len(held)])):
+            texts += self._layout.add_prebuilt(cast("list[_Prebuilt]", list(ordered)))
+        else:
+            for are_lines, group in groupby(ordered, _is_prebuilt):
+                if are_lines:
+                    texts += self._layout.add_prebuilt(cast("list[_Prebuilt]", list(group)))
+                else:
+                    for blocks in group:
+                        texts += self._layout_texts(cast("Sequence[_Item]", blocks))
         self._left = None if self._left is None else self._left - limit
         if texts:
             self._write(["\n".join(texts)])

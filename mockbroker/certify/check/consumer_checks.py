@@ -9,9 +9,7 @@ from mockbroker.certify.check.model import GROUP, LATE_MS, TOPIC, Check, CheckRu
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.certify.driver.messages import Committed, PartitionsAssigned, PartitionsRevoked
-from mockbroker.certify.driver.settings import ConsumerSettings
 
-_EARLIEST: ConsumerSettings = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
 _TIMESTAMP = 1_700_000_000_000
 
 
@@ -19,7 +17,7 @@ def poll_records(run: CheckRun) -> None:
     """Assigned partitions: the fields of a record, a poll that returns early, and one that returns nothing."""
     headers = [("h", "x"), ("h", None)]
     run.cluster.produce(TOPIC, "é", key="k", headers=headers, partition=0, timestamp_ms=_TIMESTAMP)
-    consumer = run.clients.consumer(auto_offset_reset="earliest")
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     began = time.monotonic()
     [record] = run.poll(consumer, 1).records
@@ -39,7 +37,7 @@ def poll_records(run: CheckRun) -> None:
 def seek(run: CheckRun) -> None:
     """A position is set, also by `assign`."""
     run.fill("a", "b", "c")
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, 1))
     values = run.poll(consumer, 2).values
     run.expect(values == ["b", "c"], f"assign at offset 1: records {values} instead of b, c")
@@ -51,7 +49,7 @@ def seek(run: CheckRun) -> None:
 def pause(run: CheckRun) -> None:
     """Records of a paused partition do not come until it is resumed."""
     run.fill("a")
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     consumer.pause((TOPIC, 0))
     values = consumer.poll(timeout_ms=700).values
@@ -64,7 +62,7 @@ def commit(run: CheckRun) -> None:
     """Offsets: commit of given ones and of positions, committed, position, an asynchronous commit."""
     run.fill("a", "b")
     consumer = run.group_consumer()
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     run.poll(consumer, 2)
     position = consumer.position(TOPIC, 0)
     run.expect(position == 2, f"position: {position} after two records; 2 is expected")
@@ -82,7 +80,7 @@ def commit(run: CheckRun) -> None:
 def join_group(run: CheckRun, consumer: ConsumerHandle, api: str, *, has_events: bool) -> None:
     """Subscribe, get the assignment, close."""
     run.fill("a")
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     polled = run.poll(consumer, 1)
     run.expect(run.cluster.requests(api, group=GROUP), f"subscribe: no {api} was sent")
     expected = {(TOPIC, 0), (TOPIC, 1)}
@@ -100,7 +98,7 @@ def unsubscribe(run: CheckRun) -> None:
     """The assignment is empty after it, at once or after a poll."""
     run.fill("a")
     consumer = run.group_consumer()
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     run.poll(consumer, 1)
     consumer.unsubscribe()
     deadline = time.monotonic() + 5
@@ -134,7 +132,7 @@ def pattern(run: CheckRun) -> None:
 
 def wakeup(run: CheckRun) -> None:
     """A poll is ended from another thread."""
-    consumer = run.clients.consumer(**_EARLIEST)
+    consumer = run.clients.consumer()
     consumer.assign((TOPIC, 0, "earliest"))
     began = time.monotonic()
     consumer.poll(timeout_ms=8000, wakeup_after_ms=500)

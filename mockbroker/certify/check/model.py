@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Unpack
 
 from mockbroker.certify.driver.clients import DriverClients
@@ -11,6 +12,7 @@ from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.settings import ConsumerSettings
 from mockbroker.cluster import Cluster
+from mockbroker.cluster_methods.waiting import WaitTimeout
 
 #: The topic of every check, with two partitions.
 TOPIC = "orders"
@@ -50,6 +52,13 @@ class CheckRun(NamedTuple):
         if "metadata_max_age_ms" in self.clients.hello.settings:
             given["metadata_max_age_ms"] = 1000
         return self.clients.consumer(**given)
+
+    def subscribe(self, consumer: ConsumerHandle) -> None:
+        """Subscribe to the topic, and give the client half a second to learn its partitions before it forms a group."""
+        answered = len(self.cluster.requests("Metadata").answered())
+        consumer.subscribe(TOPIC)
+        with suppress(WaitTimeout):
+            self.cluster.wait_for_request("Metadata", answered=True, count=answered + 1, timeout_s=0.5)
 
     def fill(self, *values: str, partition: int = 0) -> None:
         """Append records to the topic."""

@@ -74,7 +74,7 @@ def send_offsets(run: CheckRun) -> None:
     """Offsets of a group are committed by a transaction."""
     run.fill("a")
     consumer = run.group_consumer()
-    consumer.subscribe(TOPIC)
+    run.subscribe(consumer)
     run.poll(consumer, 1)
     producer = run.clients.producer(transactional_id="t")
     producer.init_transactions()

@@ -21,7 +21,7 @@ from mockbroker.state.group.committed_offsets import CommittedOffsets, OffsetRec
 from mockbroker.state.group.coordinator_records import SHARE_RECORD_KINDS, CoordinatorRecord
 from mockbroker.state.groups import Groups
 from mockbroker.state.metadata.cluster_image import TopicChange
-from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
+from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic, partition_for_key
 from mockbroker.state.share.share_group import ShareGroup
 from mockbroker.state.storage.partition_log import AppendOrigin
 
@@ -265,8 +265,10 @@ class GroupLog:
     def uncommitted_position(self, group_id: str) -> LogPosition | None:
         """The end of the partition of a group if it is not committed yet, else None."""
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
-        shard = self._shard_of(group_id) if topic is not None else -1
-        if topic is None or shard not in self._loaded:
+        if topic is None:
+            return None
+        shard = partition_for_key(group_id, len(topic.partitions))
+        if shard not in self._loaded:
             return None
         log = self._logs.find_log(topic.topic_id, shard)
         return None if log.high_watermark == log.end_offset else LogPosition(topic.topic_id, shard, log.end_offset)
@@ -367,7 +369,8 @@ class GroupLog:
         if not rows:
             return
         records = [Record(at, now_ms, key, value) for at, (key, value) in enumerate(rows)]
-        topic, shard = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP), self._shard_of(group_id)
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
+        shard = partition_for_key(group_id, len(topic.partitions))
         log = self._logs.find_log(topic.topic_id, shard)
         self._last_write_ms = max(self._last_write_ms, now_ms)
         self._schedule_cleanup(now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.error_codes import ErrorCode
+from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.transaction.transaction import TopicPartition
 from mockbroker.state.transaction.transactions import TransactionCoordinator, TransactionEnd
@@ -55,8 +56,10 @@ class MarkerTarget(Protocol):
 
 def write_marker(
     node: MarkerTarget, metadata: ClusterImage, ending: TransactionEnd, target: TopicPartition, *, now_ms: int
-) -> None:
+) -> int:
     """End a producer's transaction in a partition that `node` leads; in an offsets partition, also for its offsets.
+
+    Returns: the offset behind the marker.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
     KAFKA_STORAGE_ERROR.
@@ -68,7 +71,7 @@ def write_marker(
         # COORDINATOR_LOAD_IN_PROGRESS of a group coordinator is no error that the transaction coordinator handles.
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log = node.logs.find_log(topic.topic_id, target.partition_index)
-    log.append_marker(
+    offset = log.append_marker(
         commit=ending.commit,
         producer_id=ending.producer.producer_id,
         producer_epoch=ending.producer.epoch,
@@ -79,13 +82,18 @@ def write_marker(
     log.storage.sync_unsynced()
     if target.topic == OFFSETS_TOPIC:
         node.offsets.end_transaction(target.partition_index, ending.producer.producer_id, commit=ending.commit)
+    return offset + 1
 
 
 class MarkerSender:
     """One coordinator's client of the partition leaders; it reports each written marker to `Transactions`."""
 
-    def __init__(self, channel: InterBrokerChannel[MarkerTarget], metadata: ClusterImage) -> None:
+    def __init__(
+        self, channel: InterBrokerChannel[MarkerTarget], metadata: ClusterImage, *, awaits_replicas: bool = False
+    ) -> None:
+        """Args: awaits_replicas: a marker is written when the replicas in sync have it."""
         self._channel = channel
+        self._awaits_replicas = awaits_replicas
         self._metadata = metadata
 
     def send_markers(
@@ -104,7 +112,7 @@ class MarkerSender:
     ) -> None:
         topic = self._metadata.topic(target.topic)
         partition = topic.partition(target.partition_index) if topic else None
-        if partition is None:
+        if topic is None or partition is None:
             # The topic has been deleted, and its part of the transaction with it.
             self._channel.schedule(
                 0, lambda at_ms: transactions.on_marker_written(ending, target, now_ms=at_ms), now_ms=now_ms
@@ -114,8 +122,16 @@ class MarkerSender:
             self._schedule_retry(transactions, ending, target, now_ms)
             return
 
+        written_to: list[int] = []
+
         def handle(node: MarkerTarget, at_ms: int) -> None:
-            write_marker(node, self._metadata, ending, target, now_ms=at_ms)
+            """Write the marker once; where followers fetch, answer when the replicas in sync have it."""
+            if not written_to:
+                written_to.append(write_marker(node, self._metadata, ending, target, now_ms=at_ms))
+            if self._awaits_replicas:
+                log = node.logs.find_log(topic.topic_id, target.partition_index)
+                if log.high_watermark < written_to[0]:
+                    raise NotReady
 
         def on_answer(answer: KafkaError | None, at_ms: int) -> None:
             if not isinstance(answer, KafkaError):

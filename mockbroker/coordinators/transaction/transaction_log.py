@@ -20,14 +20,16 @@ from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
 from mockbroker.state.transaction.transaction import TopicPartition, Transaction, TransactionState
-from mockbroker.state.transaction.transactions import TransactionCoordinator
+from mockbroker.state.transaction.transactions import TransactionCoordinator, TransactionEnd
 
 if TYPE_CHECKING:
-    from mockbroker.cluster_services.cluster_services import ClusterServices
+    from mockbroker.cluster_services.cluster_services import ClusterServices, WakeKey
     from mockbroker.state.metadata.topics import Partition
     from mockbroker.state.storage.log_store import NodeLogs
     from mockbroker.state.transaction.producer_ids import ProducerIds
 
+#: How often it is asked whether the replicas in sync have a record that markers wait for.
+_RETRY_MS = 20
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name
 _PREFIX_SIZE = 2
 #: Value version 1 came with level 1 of transaction.version.
@@ -53,13 +55,14 @@ class TransactionLog:
         self._loaded: dict[int, int] = {}
         self._loading_epochs: dict[int, int] = {}
         self.loading = PartitionLoads(cluster.inter_broker, logs.node_id)
-        markers = MarkerSender(cluster.inter_broker, cluster.metadata)
+        self._awaits_replicas = awaits = cluster.config.replication.is_real
+        self._markers = MarkerSender(cluster.inter_broker, cluster.metadata, awaits_replicas=awaits)
         self.coordinator = TransactionCoordinator(
             producer_ids,
             cluster.config,
             coordinator_epoch=self._coordinator_epoch,
             transaction_version=self._version,
-            send=lambda ending, places, now_ms: markers.send_markers(self.coordinator, ending, places, now_ms),
+            send=self._send_markers,
             append_record=self._record,
         )
 
@@ -144,6 +147,50 @@ class TransactionLog:
     def _log(self, shard: int) -> PartitionLog:
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
         return self._logs.find_log(topic.topic_id, shard)
+
+    # Records that wait for followers.
+
+    def uncommitted_end(self, transactional_id: str) -> int | None:
+        """The end of an id's partition if the replicas in sync do not have all of it yet.
+
+        None also where followers do not fetch. Raises: as `NodeLogs.find_log`.
+        """
+        if not self._awaits_replicas:
+            return None
+        log = self._log(self._shard(transactional_id))
+        return None if log.high_watermark >= log.end_offset else log.end_offset
+
+    def is_committed(self, transactional_id: str, end: int) -> bool:
+        """Whether the replicas in sync have an id's partition up to an offset.
+
+        Raises: NOT_COORDINATOR when this node leads the partition no longer.
+        """
+        shard = self._shard(transactional_id)
+        if shard not in self._loaded:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._log(shard).high_watermark >= end
+
+    def wake_key(self, transactional_id: str) -> WakeKey:
+        """What changes with the high watermark of an id's partition."""
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
+        return ("log", topic.topic_id, self._shard(transactional_id))
+
+    def _send_markers(self, ending: TransactionEnd, partitions: frozenset[TopicPartition], now_ms: int) -> None:
+        """Send the markers when the replicas in sync have the decision: no other one can follow."""
+        end = self.uncommitted_end(ending.transactional_id)
+        if end is None:
+            self._markers.send_markers(self.coordinator, ending, partitions, now_ms)
+            return
+
+        def attempt(at_ms: int) -> None:
+            if not self.coordinator.needs_markers(ending):
+                return
+            if self.is_committed(ending.transactional_id, end):
+                self._markers.send_markers(self.coordinator, ending, partitions, at_ms)
+            else:
+                self._cluster.inter_broker.schedule(_RETRY_MS, attempt, now_ms=at_ms)
+
+        self._cluster.inter_broker.schedule(_RETRY_MS, attempt, now_ms=now_ms)
 
     def _record(self, transaction: Transaction, now_ms: int) -> None:
         """Append a transactional id as it is now; one that is dead has no value.

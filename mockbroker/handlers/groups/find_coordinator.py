@@ -143,6 +143,7 @@ def require_coordinator(group_id: str, ctx: Context) -> None:
 
     Raises: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
     """
-    if ctx.cluster.metadata.coordinator_id(CoordinatorKind.GROUP, group_id) != ctx.node.node_id:
+    partition = ctx.cluster.metadata.find_coordinator_partition(CoordinatorKind.GROUP, group_id)
+    if partition.leader != ctx.node.node_id:
         raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {ctx.node.node_id} does not coordinate group {group_id}")
-    ctx.node.group_log.require_loaded(group_id)
+    ctx.node.group_log.loading.require_finished(partition.index)

@@ -63,13 +63,7 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
     if not accepted:
         return Reply(OffsetCommitResponse(topics=merge_rows(rejected, [], lambda row: (row.topic_id, row.name))))
     metadata_max = read_int(ctx.cluster.config, "offset.metadata.max.bytes")
-    storable = [
-        commits.key(entry)
-        for commits in accepted
-        for entry in commits.entries
-        if not _has_too_large_metadata(entry, metadata_max)
-    ]
-    group_error = _check_group(request, storable, ctx)
+    group_error = _check_group(request, accepted, ctx, metadata_max=metadata_max)
     offsets: dict[TopicPartitionKey, CommittedOffset] = {}
     # Versions 2 to 4 have a retention time.
     retention_ms = request.retention_time_ms
@@ -137,20 +131,21 @@ def _has_too_large_metadata(entry: OffsetCommitRequestPartition, metadata_max: i
     return len(entry.committed_metadata or "") > metadata_max
 
 
-def _check_group(request: OffsetCommitRequest, partitions: list[TopicPartitionKey], ctx: Context) -> ErrorCode:
+def _check_group(
+    request: OffsetCommitRequest, accepted: list[_Commits], ctx: Context, *, metadata_max: int
+) -> ErrorCode:
     """The error of the group for this commit, or NONE."""
     try:
         require_coordinator(request.group_id, ctx)
-        _check_member(request, partitions, ctx)
+        _check_member(request, accepted, ctx, metadata_max=metadata_max)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE
 
 
-def _check_member(request: OffsetCommitRequest, partitions: list[TopicPartitionKey], ctx: Context) -> None:
+def _check_member(request: OffsetCommitRequest, accepted: list[_Commits], ctx: Context, *, metadata_max: int) -> None:
     """Check that this member may commit. Without a member, a group that only has offsets is created.
 
-    partitions: those whose offset would be stored.
     Raises: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, and the errors of the group's type.
     """
     groups = ctx.node.groups
@@ -167,8 +162,10 @@ def _check_member(request: OffsetCommitRequest, partitions: list[TopicPartitionK
         group.check_commit(request.member_id, request.group_instance_id, epoch, now_ms=ctx.now_ms)
     elif isinstance(group, ConsumerGroup | StreamsGroup):
         group.check_commit(request.member_id, epoch, None, version=ctx.api_version)
-        for partition in partitions:
-            group.check_commit(request.member_id, epoch, partition, version=ctx.api_version)
+        for commits in accepted:
+            for entry in commits.entries:
+                if not _has_too_large_metadata(entry, metadata_max):
+                    group.check_commit(request.member_id, epoch, commits.key(entry), version=ctx.api_version)
     else:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a share group.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -29,9 +30,11 @@ from mockbroker.handlers.records.fetch_rows import (
     group_rows,
     summarize_row,
 )
+from mockbroker.handlers.records.preferred_replica import find_preferred_replica
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized, is_authorized_on_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import Topic
+from mockbroker.state.storage.aborted_reads import list_aborted_in_read
 from mockbroker.state.storage.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -71,7 +74,10 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
         denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
     max_bytes = _find_max_bytes(request, ctx)
     deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
-    return _DelayedFetch(request, plan, denied, max_bytes, deadline_ms).resume(ctx)
+    outcome = _DelayedFetch(request, plan, denied, max_bytes, deadline_ms).resume(ctx)
+    if ctx.node.replication is not None and find_follower_id(request) >= 0:
+        _record_follower([row for row in plan.partitions if row.key not in denied], request, ctx)
+    return outcome
 
 
 class _DelayedFetch(msgspec.Struct):
@@ -243,6 +249,12 @@ def _read_partition(
         log = _find_log(topic, index, epoch, request, ctx)
         if request_partition.key[0] not in (name, topic.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{name} was created again")
+        if ctx.cluster.config.replication.selects_replicas and find_follower_id(request) < 0:
+            preferred = find_preferred_replica(topic, index, request_partition.offset, request.rack_id, ctx)
+            if preferred is not None:
+                data = _partition_data(index, log, committed=committed)
+                data.preferred_read_replica, data.aborted_transactions = preferred, None
+                return FetchRow(request_partition.key, topic, data, is_urgent=True)
         diverging = _diverging_epoch(log, request_partition)
         if diverging is not None:
             data = _partition_data(index, log, committed=committed)
@@ -250,6 +262,8 @@ def _read_partition(
             data.aborted_transactions = None
             return FetchRow(request_partition.key, topic, data, is_urgent=True)
         end = log.last_stable_offset if committed else log.high_watermark
+        if ctx.node.replication is not None and _reads_log_end(request):
+            end = log.end_offset
         part = log.read(request_partition.offset, max_bytes, min_one=min_one, up_to=end, partial=True)
     except KafkaError as error:
         failed = _error_row(index, error.code)
@@ -262,7 +276,7 @@ def _read_partition(
     elif part.batches:
         data.records = part.join()
         if committed:
-            aborted = log.aborted_in_read(request_partition.offset, part)
+            aborted = list_aborted_in_read(log, request_partition.offset, part)
             data.aborted_transactions = [AbortedTransaction(row.producer_id, row.first_offset) for row in aborted]
     return FetchRow(request_partition.key, topic, data, len(data.records or b""))
 
@@ -279,6 +293,21 @@ def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: 
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(code, f"node {follower_id} is no follower of {topic.name}-{index}")
     return log
+
+
+def _record_follower(partitions: Sequence[PartitionRequest], request: FetchRequest, ctx: Context) -> None:
+    """Where followers fetch, one that is a client of this cluster moves the high watermark like any other."""
+    assert ctx.node.replication is not None
+    for row in partitions:
+        topic = None if row.topic_name is None else ctx.cluster.metadata.topic(row.topic_name)
+        if topic is None or topic.partition(row.key[1]) is None:
+            continue
+        key = (topic.topic_id, row.key[1])
+        with suppress(KafkaError):  # It is in the row of the response.
+            log = _find_log(topic, row.key[1], max(row.leader_epoch, -1), request, ctx)
+            if _diverging_epoch(log, row) is None and log.start_offset <= row.offset <= log.end_offset:
+                follower_id = find_follower_id(request)
+                ctx.node.replication.record_fetch(key, follower_id, row.offset, log.start_offset, now_ms=ctx.now_ms)
 
 
 def _partition_data(index: int, log: PartitionLog, *, committed: bool) -> PartitionData:

@@ -58,7 +58,7 @@ def group_rows(rows: Sequence[FetchRow], *, by_id: bool) -> list[FetchableTopicR
 def summarize_row(row: FetchRow) -> FetchResponseSummary:
     """What a session compares with its previous row."""
     data = row.data
-    diverging = data.diverging_epoch.epoch >= 0
+    diverging = data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
     return FetchResponseSummary(
         row.key, data.error_code, data.high_watermark, data.log_start_offset, row.size > 0, diverging
     )

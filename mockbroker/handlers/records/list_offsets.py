@@ -16,6 +16,7 @@ from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import Topic
 from mockbroker.state.storage.partition_log import PartitionLog, TimestampOffset
 
 LATEST = -1
@@ -27,6 +28,9 @@ EARLIEST_PENDING_UPLOAD = -6
 #: The first version that supports each of them.
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _EPOCHS_SINCE = 4
+_NOT_AVAILABLE_SINCE = 5
+#: There is no tiered storage, so that nothing is found.
+_WITHOUT_TIERS = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 _CONSUMER = -1
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
@@ -80,9 +84,16 @@ def _partition_row(
         log = ctx.node.logs.find_log(topic.topic_id, row.partition_index, leader_epoch=row.current_leader_epoch)
     except KafkaError as error:
         return _error_row(row, error.code)
-    committed = request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
+    is_consumer = request.replica_id == _CONSUMER
+    committed = is_consumer and request.isolation_level == _READ_COMMITTED
     end = log.last_stable_offset if committed else log.high_watermark
+    if ctx.node.replication is not None and not is_consumer:
+        end = log.end_offset
     result = _find_offset(log, row.timestamp, log.visible_end(end))
+    is_beyond = row.timestamp == LATEST or (result is None and row.timestamp not in _WITHOUT_TIERS)
+    if is_beyond and is_consumer and _has_old_watermark(topic, row.partition_index, ctx):
+        is_new = ctx.api_version >= _NOT_AVAILABLE_SINCE
+        return _error_row(row, ErrorCode.OFFSET_NOT_AVAILABLE if is_new else ErrorCode.LEADER_NOT_AVAILABLE)
     if result is None:
         return _error_row(row, ErrorCode.NONE)
     epoch = result.leader_epoch if ctx.api_version >= _EPOCHS_SINCE else -1
@@ -91,14 +102,21 @@ def _partition_row(
     )
 
 
+def _has_old_watermark(topic: Topic, partition_index: int, ctx: Context) -> bool:
+    """Whether a new leader has not learned yet that what it had at its election is committed (KIP-207)."""
+    replication = ctx.node.replication
+    led = None if replication is None else replication.find_led((topic.topic_id, partition_index))
+    return led is not None and led.log.high_watermark < led.replicas.epoch_start_offset
+
+
 def _find_offset(log: PartitionLog, timestamp: int, end: int) -> TimestampOffset | None:
     if timestamp == LATEST:
         return TimestampOffset(end, -1, log.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epoch_of_log_start()
         return TimestampOffset(log.start_offset, -1, -1 if epoch is None else epoch)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return None  # There is no tiered storage.
+    if timestamp in _WITHOUT_TIERS:
+        return None
     result = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     return result if result is not None and result.offset < end else None
 

@@ -12,6 +12,7 @@ from enum import Enum, auto
 
 from kwire.error_codes import ErrorCode
 from mockbroker.broker.node import Node
+from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.engine.context import Context
 from mockbroker.handlers.transactions.transactions import PartitionCodes, add_or_verify_partitions
 from mockbroker.kafka_error import KafkaError
@@ -56,7 +57,7 @@ def verify_partitions(
     verify_only = support is not ClientSupport.ADDS_PARTITIONS
 
     def handle(node: Node, at_ms: int) -> PartitionCodes:
-        return add_or_verify_partitions(
+        codes = add_or_verify_partitions(
             node,
             metadata,
             transactional_id,
@@ -66,6 +67,10 @@ def verify_partitions(
             version=EPOCH_BUMP_SINCE,
             now_ms=at_ms,
         )
+        is_added = not verify_only and set(codes.values()) == {ErrorCode.NONE}
+        if is_added and node.transaction_log.uncommitted_end(transactional_id) is not None:
+            raise NotReady  # Where followers fetch. To add the partitions again has no effect.
+        return codes
 
     def translate(answer: PartitionCodes | KafkaError, at_ms: int) -> None:
         if ctx.cluster.inter_broker.nodes.get(ctx.node.node_id) is not ctx.node:

@@ -41,14 +41,16 @@ def await_replication(handler: Handler[R]) -> Handler[R]:
 
 
 def _reply_after_replication(outcome: Outcome, group_id: str, ctx: Context) -> Outcome:
+    if isinstance(outcome, Reply):
+        if ctx.node.group_log.uncommitted_position(group_id) is None:
+            return outcome
+        return after_replication(group_id, ctx, lambda _now: outcome)
     if isinstance(outcome, Park):
         resume = outcome.resume
         return Park(
             outcome.deadline_ms, outcome.wakes_on, lambda now: _reply_after_replication(resume(now), group_id, now)
         )
-    if not isinstance(outcome, Reply) or ctx.node.group_log.uncommitted_position(group_id) is None:
-        return outcome
-    return after_replication(group_id, ctx, lambda _now: outcome)
+    return outcome
 
 
 def after_replication(

@@ -13,6 +13,7 @@ from mockbroker.handlers.shared.authorize import (
     authorize_cluster,
     is_authorized_for_any,
 )
+from mockbroker.handlers.transactions.await_transaction_log import reply_when_recorded
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.transaction.transaction import ProducerIdAndEpoch
 from mockbroker.state.transaction.transactions import NO_TIMEOUT
@@ -39,7 +40,8 @@ def init_producer_id(request: InitProducerIdRequest, ctx: Context) -> Outcome:
         if fenced.code is ErrorCode.PRODUCER_FENCED and ctx.api_version < _FENCED_SINCE:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, fenced.message) from None
         raise
-    return Reply(InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch))
+    response = InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+    return reply_when_recorded(Reply(response), name, ctx)
 
 
 def refuse_init_producer_id(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:

@@ -22,6 +22,7 @@ from mockbroker.broker.node import Node
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, authorize_cluster, is_authorized
+from mockbroker.handlers.transactions.await_transaction_log import reply_when_recorded
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage, CoordinatorKind, is_internal_topic
 from mockbroker.state.transaction.transaction import EPOCH_BUMP_SINCE, ProducerIdAndEpoch, TopicPartition
@@ -53,7 +54,9 @@ def add_partitions_to_txn(request: AddPartitionsToTxnRequest, ctx: Context) -> O
     transaction = _to_batched_transaction(request)
     authorize(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id, ctx)
     codes = _denied_codes(transaction, ctx) or _add_to_transaction(transaction, ctx)
-    return Reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_rows(transaction.topics, codes)))
+    response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_rows(transaction.topics, codes))
+    is_added = set(codes.values()) == {ErrorCode.NONE}
+    return reply_when_recorded(Reply(response), transaction.transactional_id, ctx) if is_added else Reply(response)
 
 
 def refuse_add_partitions_to_txn(request: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
@@ -78,7 +81,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, ctx: Context) -> Outcome
         )
     except KafkaError as error:
         return Reply(AddOffsetsToTxnResponse(error_code=_code_for_version(error.code, ctx)))
-    return Reply(AddOffsetsToTxnResponse())
+    return reply_when_recorded(Reply(AddOffsetsToTxnResponse()), request.transactional_id, ctx)
 
 
 def end_txn(request: EndTxnRequest, ctx: Context) -> Outcome:
@@ -92,9 +95,10 @@ def end_txn(request: EndTxnRequest, ctx: Context) -> Outcome:
         )
     except KafkaError as error:
         return Reply(EndTxnResponse(error_code=_code_for_version(error.code, ctx)))
-    if successor is None:
-        return Reply(EndTxnResponse())
-    return Reply(EndTxnResponse(producer_id=successor.producer_id, producer_epoch=successor.epoch))
+    response = EndTxnResponse()
+    if successor is not None:
+        response = EndTxnResponse(producer_id=successor.producer_id, producer_epoch=successor.epoch)
+    return reply_when_recorded(Reply(response), request.transactional_id, ctx)
 
 
 def add_or_verify_partitions(

@@ -16,7 +16,7 @@ _GroupPartition = tuple[str, TopicPartitionKey]
 _OpenTransaction = tuple[int, int]
 
 
-class CommittedOffset(msgspec.Struct, frozen=True):
+class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
     """One committed offset. leader_epoch: -1 without one. expires_ms: None for the broker's retention time."""
 
     offset: int
@@ -62,11 +62,12 @@ class CommittedOffsets:
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartitionKey, CommittedOffset], now_ms: int) -> None:
         """Write and store the offsets of one request."""
-        if offsets:
-            records = [OffsetRecord(group_id, partition, committed) for partition, committed in offsets.items()]
-            self._append_records(group_id, records, now_ms)
+        if not offsets:
+            return
+        records = [OffsetRecord(group_id, partition, committed) for partition, committed in offsets.items()]
+        self._append_records(group_id, records, now_ms)
         for partition, committed in offsets.items():
-            self.store_offset(group_id, partition, committed)
+            self._store(group_id, partition, committed, self._next_commit_number())
 
     def commit_in_transaction(
         self,

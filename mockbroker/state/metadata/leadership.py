@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage
-from mockbroker.state.metadata.topics import Partition, Topic
+from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
+
+if TYPE_CHECKING:
+    from mockbroker.state.replication.leader_replicas import IsrChange
 
 NO_LEADER = -1
 #: Node ids, in an order that matters.
@@ -196,6 +200,36 @@ def expand_isr(metadata: ClusterImage, rules: ElectionRules, *, running: Collect
                 target = PartitionTarget.from_partition(partition)
                 target.isr += out_of_sync
                 change_partition(metadata, topic, partition, target, rules)
+
+
+def alter_isr(
+    metadata: ClusterImage, key: TopicPartitionKey, leader: int, change: IsrChange, rules: ElectionRules
+) -> None:
+    """Change the ISR of a partition (AlterPartition); this can complete a reassignment.
+
+    Raises: UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, INVALID_REQUEST; INVALID_UPDATE_VERSION where the ISR is another one
+    already; INELIGIBLE_REPLICA for a broker that is fenced or about to stop.
+    Source: Kafka's ReplicationControlManager.validateAlterPartitionData.
+    """
+    topic = metadata.topic_by_id(key[0])
+    partition = topic.partition(key[1]) if topic else None
+    if topic is None or partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if change.leader_epoch != partition.leader_epoch:
+        text = f"leader epoch {change.leader_epoch} was given, {partition.leader_epoch} is current"
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, text)
+    if leader != partition.leader:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"node {partition.leader} leads, not {leader}")
+    if change.committed != partition.isr:
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"the ISR is {partition.isr}, not {change.committed}")
+    if leader not in change.isr or not set(change.isr) <= set(partition.replicas):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.isr} is no ISR of {partition.replicas} with {leader}")
+    refused = metadata.fenced | metadata.in_controlled_shutdown
+    if not refused.isdisjoint(change.isr):
+        raise KafkaError(ErrorCode.INELIGIBLE_REPLICA, f"of {change.isr} some are fenced or about to stop")
+    target = PartitionTarget.from_partition(partition)
+    target.isr = change.isr
+    change_partition(metadata, topic, partition, target, rules)
 
 
 def elect_leader(

@@ -94,7 +94,8 @@ class CleanerSchedule:
 
     def mark_changed(self, key: TopicPartitionKey) -> None:
         """Records were appended to a log, or deleted from it."""
-        if not self._is_postponed(key):
+        shape = self._postponed.get(key)
+        if shape is None or not shape.is_unchanged():
             self._changed_logs[key] = None
 
     def forget_log(self, key: TopicPartitionKey) -> None:

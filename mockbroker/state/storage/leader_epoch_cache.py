@@ -24,6 +24,11 @@ class LeaderEpochCache:
         self._entries = list(entries)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is no epoch."""
+        return not self._entries
+
+    @property
     def latest_epoch(self) -> int:
         """The epoch that appends are stamped with, 0 at first."""
         return self._entries[-1][0] if self._entries else 0

@@ -50,4 +50,7 @@ class LogDirectory(Protocol):
     """An open data directory."""
 
     def open_logs(self, configs: TopicConfigs) -> DiskLogs:
-        """Its logs. configs: of topics and brokers."""
+        """Its logs, which all replicas share. configs: of topics and brokers."""
+
+    def open_logs_of(self, node_id: int, configs: TopicConfigs) -> DiskLogs:
+        """The logs of one node's replicas, which it does not share."""

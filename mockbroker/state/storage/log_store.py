@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -16,11 +16,45 @@ from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
-    from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
+    from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
 
 Wake = Callable[[tuple[Hashable, ...]], None]
+
+
+class ClusterLogs(Protocol):
+    """The logs of a cluster: `LogStore`, or one log for each replica in `mockbroker.replication`."""
+
+    def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
+        """The log of a partition's leader, created on first use."""
+
+    def logs_of(self, node_id: int, /) -> Callable[[Topic, int], PartitionLog]:
+        """What opens the logs of a node's replicas."""
+
+    def find_node_log(self, node_id: int, key: TopicPartitionKey) -> PartitionLog | None:
+        """The log of a node's replica, None if nothing has used it."""
+
+    def load_logs(self, *, now_ms: int) -> None:
+        """Open the files of all logs, when the cluster starts."""
+
+    def close(self) -> None:
+        """Write everything to the disk. Raises: OSError."""
+
+    def mark_node_down(self, node_id: int) -> None:
+        """A broker stops, or is paused."""
+
+    def mark_node_up(self, node_id: int) -> None:
+        """A broker runs again."""
+
+    def update_replicas(self, *, only_followed: bool = False) -> None:
+        """Update replicas and high watermarks after elections and ISR changes."""
+
+    def next_deadline_ms(self, *, now_ms: int) -> int | None:
+        """The next time of `expire`, or None."""
+
+    def expire(self, *, now_ms: int) -> None:
+        """Clean and write what is due."""
 
 
 class LogStore:
@@ -56,6 +90,10 @@ class LogStore:
         self._stopped_replicas: dict[TopicPartitionKey, dict[int, ReplicaLog]] = {}
         metadata.add_listener(self._on_topic_change)
 
+    def logs_of(self, _node_id: int) -> Callable[[Topic, int], PartitionLog]:
+        """What opens the log of a node's replica: all share it."""
+        return self.open_log
+
     def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
         """The log of a partition, created on first use."""
         key = (topic.topic_id, partition_index)
@@ -67,19 +105,18 @@ class LogStore:
             self._update_replicas_of(key)
         return log
 
-    def find_open_log(self, key: TopicPartitionKey) -> PartitionLog | None:
+    def find_node_log(self, _node_id: int, key: TopicPartitionKey) -> PartitionLog | None:
         """The log of a topic id and partition, None if nothing has used it; those in files were opened at the start."""
         return self._logs.get(key)
 
     def _create_log(self, topic: Topic, partition: Partition) -> PartitionLog:
         """A log in memory or in files. Raises: KAFKA_STORAGE_ERROR."""
         # With the records of kwire it is a tenth of what a broker loads, which none needs without a log.
-        from mockbroker.state.storage.log_config import AppendRules
+        from mockbroker.state.storage.append_rules_cache import AppendRulesCache
         from mockbroker.state.storage.partition_log import PartitionLog
 
         key = (topic.topic_id, partition.index)
-        read_rules = AppendRules.from_config
-        rules = _CachedAppendRules(self._configs, topic.name, read_rules, lambda: self._update_replicas_of(key))
+        rules = AppendRulesCache(self._configs, topic.name, lambda: self._update_replicas_of(key))
         on_moved = partial(self._on_offsets_changed, ("log", *key), key)
         on_grown = partial(self._on_log_changed, key)
         if self._disk is None:
@@ -234,15 +271,15 @@ def min_in_sync(config: Settings, replication_factor: int) -> int:
 class NodeLogs:
     """The logs of one node: those of the partitions that it leads."""
 
-    def __init__(self, node_id: int, metadata: ClusterImage, store: LogStore) -> None:
+    def __init__(self, node_id: int, metadata: ClusterImage, store: ClusterLogs) -> None:
         self.node_id = node_id
         self._topics_by_id = metadata.topics_by_id
-        self._open_log = store.open_log
-        self._find_open_log = store.find_open_log
+        self._open_log = store.logs_of(node_id)
+        self._find_node_log = store.find_node_log
 
     def has_records(self, topic_id: bytes, partition_index: int) -> bool:
         """Whether a partition has records, or had some; its log is not created for that."""
-        log = self._find_open_log((topic_id, partition_index))
+        log = self._find_node_log(self.node_id, (topic_id, partition_index))
         return log is not None and log.end_offset > 0
 
     def find_log(
@@ -257,35 +294,10 @@ class NodeLogs:
         if topic is None or not 0 <= partition_index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition = topic.partitions[partition_index]
-        if leader_epoch not in (-1, partition.leader_epoch):
+        if -1 != leader_epoch != partition.leader_epoch:
             is_old = leader_epoch < partition.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"leader epoch {leader_epoch} was given, {partition.leader_epoch} is current")
         if partition.leader != self.node_id and not (of_any_replica and self.node_id in partition.replicas):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader} leads, not {self.node_id}")
         return self._open_log(topic, partition_index)
-
-
-class _CachedAppendRules:
-    """A topic's append rules, read again after each configuration change."""
-
-    def __init__(
-        self,
-        configs: TopicConfigs,
-        topic_name: str,
-        read_rules: Callable[[Mapping[str, object]], AppendRules],
-        changed: Callable[[], None],
-    ) -> None:
-        self._configs = configs
-        self._read_rules = read_rules
-        self._on_change = changed
-        self._topic_name = topic_name
-        self._generation = -1
-        self._rules: AppendRules | None = None
-
-    def current_rules(self) -> AppendRules:
-        if self._rules is None or self._generation != self._configs.generation:
-            self._rules = self._read_rules(self._configs.topic(self._topic_name))
-            self._generation = self._configs.generation
-            self._on_change()
-        return self._rules

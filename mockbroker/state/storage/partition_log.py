@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -117,6 +117,11 @@ class PartitionLog:
     def leader_epoch(self) -> int:
         """The epoch of appended batches, 0 at first."""
         return self._leader_epochs.latest_epoch
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The latest epoch, None without any: a replica that has no records and was never the leader."""
+        return None if self._leader_epochs.is_empty else self._leader_epochs.latest_epoch
 
     def start_leader_epoch(self, leader_epoch: int) -> None:
         """A new leader: its epoch starts at the end of the log."""
@@ -233,8 +238,8 @@ class PartitionLog:
         """Whole batches of one segment from the one that contains `offset` on, as many as fit into `max_bytes`.
 
         After compaction no batch may contain the offset; then the next one is the first. min_one: return the first
-        batch even when it does not fit. up_to: end before this offset, by default the high watermark. partial: fill
-        `max_bytes` with the beginning of the batch that does not fit.
+        batch even when it does not fit. up_to: end before this offset, by default the high watermark; followers read
+        beyond it. partial: fill `max_bytes` with the beginning of the batch that does not fit.
         Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end the result is empty. UNKNOWN_SERVER_ERROR for a
         negative `max_bytes` before the end. Source: Kafka's LocalLog.read and LogSegment.read.
         """
@@ -261,7 +266,7 @@ class PartitionLog:
         start, log_end = self.start_offset, self.end_offset
         if not start <= offset <= log_end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within {start} to {log_end}")
-        end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
+        end = self.high_watermark if up_to is None else up_to
         if max_bytes < 0 and offset < end:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
         index = self.storage.index_from(offset, max_bytes)
@@ -283,20 +288,6 @@ class PartitionLog:
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
         return self.producers.aborted_transactions(first_offset, end_offset)
-
-    def aborted_in_read(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-        """Aborted transactions that are sent with the batches read from an offset on.
-
-        They are listed up to the next entry of the offset index, else to the end of the segment. Source: Kafka's
-        LocalLog.addAbortedTransactions.
-        """
-        first, end = read.batches[0].base_offset, read.batches[-1].last_offset + 1
-        if read.cut_batch is not None:
-            end = read.cut_batch.base_offset + 1
-        upper = self.storage.last_of_next_indexed(first, end)
-        if upper is None:
-            upper = self.segments.segment_end(first) or self.end_offset
-        return self.aborted_transactions(offset, upper)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start; returns where it is now. -1 stands for the high watermark.
@@ -364,8 +355,17 @@ class PartitionLog:
         self._on_offsets_changed()
         return removed
 
-    def restore_batches(self, batches: list[StoredBatch]) -> None:
-        """Append batches that were truncated, with their own offsets and epochs."""
+    def restart_at(self, offset: int, *, now_ms: int) -> None:
+        """Remove everything, and start at an offset: a replica that has nothing of what its leader still has."""
+        if len(self.segments):
+            self.truncate_to(0)
+        self.start_offset = self.end_offset = offset
+        self.hold_high_watermark(offset)
+        self.roll_segment(self._rules().roll, now_ms=now_ms)
+        self.storage.drop_first_segments(len(self.segments) - 1)
+
+    def restore_batches(self, batches: Sequence[StoredBatch]) -> None:
+        """Append batches of a former log or of the leader's, with their own offsets and epochs."""
         for batch in batches:
             self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
             first, last, epoch = batch.base_offset, batch.last_offset, batch.leader_epoch
@@ -387,7 +387,7 @@ class PartitionLog:
     def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
         first_offset = self.end_offset
         last_offset = first_offset + batch.last_offset - batch.base_offset
-        new = NewBatch(first_offset, last_offset, max_timestamp, self.leader_epoch, hidden)
+        new = NewBatch(first_offset, last_offset, max_timestamp, self._leader_epochs.latest_epoch, hidden)
         self.storage.append(data, new, self._rules(), now_ms=now_ms)
         self.end_offset = last_offset + 1
         if hidden:

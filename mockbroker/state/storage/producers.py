@@ -140,7 +140,7 @@ class ProducerStates:
 
     def record_batch(self, batch: Batch, first_offset: int, timestamp: int) -> None:
         """Record an appended data batch, and start its transaction."""
-        producer = self._producers.setdefault(batch.producer_id, ProducerState(batch.producer_id))
+        producer = self._find_or_add(batch.producer_id)
         if batch.producer_epoch != producer.epoch:
             producer.epoch = batch.producer_epoch
             producer.batches.clear()
@@ -183,7 +183,7 @@ class ProducerStates:
         self, producer_id: int, epoch: int, coordinator_epoch: int, *, marker_offset: int, timestamp: int, commit: bool
     ) -> None:
         """End the open transaction with the marker at this offset; without data there is no entry."""
-        producer = self._producers.setdefault(producer_id, ProducerState(producer_id))
+        producer = self._find_or_add(producer_id)
         start = producer.transaction_start
         producer.transaction_start = None
         self._open_transactions.pop(producer_id, None)
@@ -196,6 +196,12 @@ class ProducerStates:
             unstable = self.first_unstable_offset
             stable = marker_offset + 1 if unstable is None else unstable
             self._aborted.append(AbortedTransaction(producer_id, start, marker_offset, stable))
+
+    def _find_or_add(self, producer_id: int) -> ProducerState:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = ProducerState(producer_id)
+        return producer
 
     @property
     def first_unstable_offset(self) -> int | None:

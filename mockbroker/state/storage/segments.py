@@ -64,9 +64,10 @@ class LogSegment(msgspec.Struct):
 
     def is_full(self, size: int, timestamp: int, rules: RollRules, *, now_ms: int) -> bool:
         """Return whether a batch of this size and largest timestamp has to start another segment."""
+        if self.size > rules.size_max - size:
+            return True
         since_ms = timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
-        is_old = since_ms > rules.age_max_ms - self.jitter_ms
-        return self.size > rules.size_max - size or (self.size > 0 and is_old)
+        return self.size > 0 and since_ms > rules.age_max_ms - self.jitter_ms
 
 
 class LogSegments:
@@ -101,9 +102,10 @@ class LogSegments:
 
     def add_batch(self, base_offset: int, size: int, timestamp: int, rules: RollRules, *, now_ms: int) -> None:
         """Add a batch at the end of the log; it starts a segment when the last one is full."""
-        if self.needs_roll(size, timestamp, rules, now_ms=now_ms):
+        last = self._segments[-1] if self._segments else None
+        if last is None or last.is_full(size, timestamp, rules, now_ms=now_ms):
             self.roll_segment(base_offset, rules, now_ms=now_ms)
-        last = self._segments[-1]
+            last = self._segments[-1]
         if last.unindexed_size > rules.index_interval:
             last.indexed_offsets.append(base_offset)
             last.unindexed_size = 0

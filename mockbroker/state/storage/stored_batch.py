@@ -148,7 +148,7 @@ def join_batches(
     return b"".join([*(batch.raw for batch in batches), *rest])
 
 
-class AppendResult(msgspec.Struct, frozen=True):
+class AppendResult(msgspec.Struct, frozen=True, gc=False):
     """The position of an appended batch. append_time_ms is -1 unless the broker sets the timestamps."""
 
     first_offset: int

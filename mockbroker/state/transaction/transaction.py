@@ -5,6 +5,7 @@ Source: Kafka's TransactionState and TransactionMetadata; epochs under transacti
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -104,7 +105,9 @@ class Transaction(msgspec.Struct):
 
     def copy_state(self) -> Transaction:
         """A copy, to restore when a change cannot be written."""
-        return msgspec.structs.replace(self, partitions=set(self.partitions))
+        copied = copy(self)
+        copied.partitions = set(self.partitions)
+        return copied
 
     def restore_state(self, saved: Transaction) -> None:
         """Restore an earlier copy."""

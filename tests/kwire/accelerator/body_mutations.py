@@ -77,18 +77,18 @@ def summary_difference(api_key: int, version: int, request: bytes, response: byt
     places = [len(_BEFORE)], [len(_BEFORE + request + _AFTER)]
     asked, answered = read_valid(names[0], version, request), read_valid(names[1], version, response)
     try:
-        (found,) = SummaryReader(*names, version, _NAMES).read(data, *places)
+        found = next(zip(*SummaryReader(*names, version, _NAMES).read(data, *places), strict=True))
     except FAILURES as error:
         # The head is made of decoded messages, which invalid bodies do not have.
-        found = None
+        found = None, 0
         if asked is not None and answered is not None:
             return f"{names} v{version} {request.hex()} {response.hex()}: {error!r}"
-    if found is None or asked is None or answered is None:
+    if found[0] is None or asked is None or answered is None:
         return None
     expected = summarize_bodies(asked, answered, None, _NAMES), max(getattr(asked, "max_wait_ms", 0), 0)
-    if tuple(found) == expected:
+    if found == expected:
         return None
-    return f"{names} v{version} {request.hex()} {response.hex()}: {tuple(found)!r}, by the Python code {expected!r}"
+    return f"{names} v{version} {request.hex()} {response.hex()}: {found!r}, by the Python code {expected!r}"
 
 
 def json_difference(name: str, version: int, raw: bytes, *, is_escaped: bool) -> str | None:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import random
+import struct
 
+import numpy as np
+
+from kwire.accelerator import NATIVE
+from kwire.capture.columnar.body_walker import PADDING_SIZE
+from kwire.capture.columnar.record_checks import check_in_columns
+from kwire.capture.index.scan.pcap_scanner import find_records, find_records_in_python
+from kwire.capture.index.scan.resync import PcapLayout
 from kwire.errors import WireError
 from kwire.records import Record, write_batch
 from kwire.records.batch import HEADER_SIZE
@@ -28,8 +36,37 @@ def record_difference(chance: random.Random) -> str | None:
         expected = write_body_without_accelerator(records, _OPEN_SPAN)
         if written != expected:
             return f"{records!r} are written as {written!r}, by the Python code as {expected!r}"
+    batches = b"".join(write_batch(records) for _ in range(chance.randint(1, 3)))
+    if difference := _checking_difference(batches, chance):
+        return difference
     body = write_batch(records)[HEADER_SIZE:]
     return _reading_difference(mutated_bytes(body, chance) if chance.random() < 0.9 else body, len(records), chance)
+
+
+def _checking_difference(batches: bytes, chance: random.Random) -> str | None:
+    """Compare the check of bodies with batches and mutations of them, and the search for records of a pcap file."""
+    assert NATIVE is not None
+    mutated = mutated_bytes(batches, chance)
+    data = batches + mutated + bytes(PADDING_SIZE)
+    ends = np.array([len(batches), len(batches) - 1, len(batches) + len(mutated)])
+    begins = np.array([0, 0, len(batches)])
+    begins, ends = begins[begins < ends], ends[begins < ends]
+    native, expected = NATIVE.check_batches(data, begins, ends), check_in_columns(data, begins, ends).tobytes()
+    if native != expected:
+        return f"bodies {begins} to {ends} of {data.hex()} are checked as {native!r}, by the Python code {expected!r}"
+    layout = PcapLayout(chance.choice("<>"), 1, chance.choice((16, 24)), chance.choice((8, 12)))
+    parts = (
+        bytes(layout.captured_at) + struct.pack(layout.order + "I", size) + bytes(layout.header_size - 4 + size)
+        for size in (chance.choice((0, 5, 12, 300)) for _ in range(4))
+    )
+    packets = b"".join(part[: len(part) - layout.captured_at] for part in parts)
+    packets = mutated_bytes(packets, chance) if chance.random() < 0.5 else packets
+    limit = chance.choice((0, 1, 100, len(packets), 2**40))
+    offsets, at = find_records(packets, limit, layout)
+    expected_offsets, expected_at = find_records_in_python(packets, limit, layout)
+    if (offsets.tolist(), at) == (expected_offsets.tolist(), expected_at):
+        return None
+    return f"records before {limit} of {layout} {packets.hex()}: {offsets} {at}, not {expected_offsets} {expected_at}"
 
 
 def _random_records(chance: random.Random) -> list[Record]:

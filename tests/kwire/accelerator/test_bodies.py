@@ -67,7 +67,10 @@ def test_a_function_that_makes_a_text_sees_no_list_with_empty_places() -> None:
     )
 
     assert writer.write_each(b"\0\2\xc3\xa9", (9, 0, 0)) == [None, '{"a":"é"}', '{"a":"é"}']
-    assert seen == [0, 0]
+    reader = NATIVE.SummaryReader((False, ()), CODECS, ())
+    found = reader.read(reader, b"", ((0, 0), (-1, -1)), {}, lambda at, answer_at: text_of(b"x"))
+    assert found == (['"x"', '"x"'], [0, 0])
+    assert seen == [0, 0, 0]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -82,11 +85,19 @@ def test_errors_that_are_not_of_the_message_end_the_call(error: type[BaseExcepti
         writer.write_each(b"\0\2\xc3\xa9", (9, 0, 0))
 
 
+def make_head(at: int, answer_at: int) -> str:
+    return ""
+
+
 def test_offsets_of_a_wrong_type_or_size_are_refused() -> None:
     assert NATIVE is not None
     writer = NATIVE.JsonWriter((False, ()), (b"none",), str, str, str, False)
     reader = NATIVE.SummaryReader((False, ()), CODECS, ())
-    for call in (writer.write_each, reader.read):
+    for call in (
+        writer.write_each,
+        lambda data, offsets: reader.read(reader, data, (offsets, (-1,) * len(offsets)), {}, make_head),
+        lambda data, offsets: reader.read(reader, data, ((0,) * len(offsets), offsets), {}, make_head),
+    ):
         for offsets, error in (((0, "0"), TypeError), ((0, None), TypeError), ((0, 1 << 70), OverflowError)):
             with pytest.raises(error):
                 call(b"", offsets)

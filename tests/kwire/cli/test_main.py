@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from kwire.cli import main as cli
 from kwire.cli.usage_error import UsageError
 from kwire.errors import MissingExtra, SchemaError, Truncated, UnsupportedVersion
+from tests.support.captures.capture_files import CapturedConnection, build_pcap
 from tests.support.cli.commands import Capsys
 
 ROOT = Path(__file__).parents[3]
@@ -145,3 +147,22 @@ def test_a_stream_that_is_not_utf_8_gets_escapes_and_no_traceback() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "k\\xe4" in done.stdout
+
+
+def test_a_command_that_uses_arrow_does_not_import_pandas(tmp_path: Path) -> None:
+    capture = tmp_path / "many.pcap"
+    connection = CapturedConnection().open()
+    for correlation_id in range(700):
+        # Metadata v0 without topics, and an answer without brokers and topics.
+        request = struct.pack(">hhihi", 3, 0, correlation_id, -1, 0)
+        connection.exchange(request, struct.pack(">iii", correlation_id, 0, 0))
+    capture.write_bytes(build_pcap(connection.packets))
+    program = (
+        "import sys; from kwire.cli.main import main; main(); "
+        "print(*sorted({'pandas', 'pyarrow'} & sys.modules.keys()), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "decode", str(capture)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+
+    assert done.stderr == "pyarrow\n"
+    assert done.stdout.count("Metadata v0") == 700

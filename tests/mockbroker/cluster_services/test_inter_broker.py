@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.error_codes import ErrorCode
-from mockbroker.cluster_services.inter_broker import InterBrokerChannel
+from mockbroker.cluster_services.inter_broker import DelayedAnswer, Delivery, InterBrokerChannel, Loss
 from mockbroker.kafka_error import KafkaError
 
 
@@ -133,3 +133,34 @@ def test_what_an_action_schedules_belongs_to_the_same_node() -> None:
     _deliver(calls, 10)
 
     assert seen == []
+
+
+def test_a_handler_may_answer_later_and_the_answer_takes_the_way_back() -> None:
+    calls = _calls(latency_ms=10)
+    delayed, answers = DelayedAnswer(), list[object]()
+    calls.call(to=1, handle=lambda _node, _now: delayed, done=lambda it, at: answers.append((it, at)), now_ms=0)
+    _deliver(calls, 500)
+    before = list(answers)
+
+    delayed.send("late", 500)
+    _deliver(calls, 509)
+    on_its_way = list(answers)
+    _deliver(calls, 510)
+
+    assert (before, on_its_way) == ([], [])
+    assert answers == [("late", 510)]
+
+
+def test_a_late_answer_can_be_lost() -> None:
+    calls = _calls()
+    calls.plan_delivery = lambda _to, _now_ms: Delivery(0, 5, Loss.ANSWER)
+    delayed, answers = DelayedAnswer(), list[object]()
+    calls.call(to=1, handle=lambda _node, _now: delayed, done=lambda it, _: answers.append(it), now_ms=0)
+    _deliver(calls, 100)
+
+    delayed.send("lost", 100)
+    _deliver(calls, 105)
+
+    (answer,) = answers
+    assert isinstance(answer, KafkaError)
+    assert answer.code is ErrorCode.NETWORK_EXCEPTION

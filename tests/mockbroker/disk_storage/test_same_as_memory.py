@@ -11,6 +11,7 @@ import pytest
 
 from kwire.records import Record, write_batch
 from mockbroker.state.storage import log_cleaner
+from mockbroker.state.storage.aborted_reads import list_aborted_in_read
 from mockbroker.state.storage.log_config import CleanerRules
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
 from mockbroker.state.storage.segments import RollRules
@@ -127,7 +128,7 @@ class _Pair:
         if reads[0].batches:
             # Those behind what was read depend on the entries of the index.
             end = reads[0].batches[-1].last_offset + 1
-            found = [one.aborted_in_read(offset, read) for one, read in zip(self.logs, reads, strict=True)]
+            found = [list_aborted_in_read(one, offset, read) for one, read in zip(self.logs, reads, strict=True)]
             aborted = [[entry for entry in one if entry.first_offset < end] for one in found]
             assert aborted[0] == aborted[1]
         measured = [one.measure(offset, size, up_to=log.high_watermark) for one in self.logs]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kwire.capture.columnar.body_columns import read_numbers
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
+from kwire.capture.columnar.record_checks import read_numbers
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.rows.record_rows import batch_values
 from kwire.payload import codec_name

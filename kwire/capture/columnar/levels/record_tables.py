@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.accelerator import NATIVE
-from kwire.capture.columnar.body_columns import read_numbers
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE, BodyWalker
+from kwire.capture.columnar.record_checks import read_numbers
 from kwire.capture.index.arrays import NO_NUMBERS
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.rows.dead_letter_headers import DEAD_LETTER_PREFIX

@@ -21,13 +21,15 @@ from kwire.capture.rows.message_rows import OK
 from kwire.json_text import escape_text
 
 if TYPE_CHECKING:
-    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.arrays import Bools, Bytes, Ints
 
 _NULL = pa.scalar("null")
 _TEXTS = {"stream_epoch": "0", "tls": "false", "status": f'"{OK}"', "issues": "[]"}
 # 2026-01-02T03:04:05.123456789Z
 _SECOND_SIZE, _TIME_SIZE = 19, 30
 _MICROSECONDS_END = _SECOND_SIZE + 7
+# In quotes: hours to nanoseconds.
+_TIME_OF_DAY = slice(12, _TIME_SIZE)
 
 
 class LineSource(NamedTuple):
@@ -105,12 +107,33 @@ def _escape(text: str | None) -> str:
 
 
 def time_texts(times: Ints) -> pa.Array:
-    """The texts of times, as `format_timestamp` has them."""
+    """The texts of times, as `format_timestamp` has them, in quotes."""
     is_known = times != NO_TIME
-    seconds, fraction = np.divmod(np.where(is_known, times, 0), 1_000_000_000)
+    characters, is_whole = _time_characters(np.where(is_known, times, 0))
+    is_used = np.ones(characters.shape, dtype=np.bool_)
+    is_used[is_whole, _MICROSECONDS_END + 1 : _SECOND_SIZE + 11] = False
+    offsets = np.zeros(len(times) + 1, dtype=np.int32)
+    np.cumsum(is_used.sum(axis=1), out=offsets[1:])
+    flat = characters if bool(is_used.all()) else characters[is_used]
+    texts = pa.StringArray.from_buffers(len(times), pa.py_buffer(offsets.tobytes()), pa.py_buffer(flat.tobytes()))
+    return texts if bool(is_known.all()) else pc.if_else(pa.array(is_known), texts, _NULL)
+
+
+def times_of_day(times: Ints) -> list[str]:
+    """The same from hours on, without quotes and zone; all times must be known."""
+    characters, is_whole = _time_characters(times)
+    # Zeros at the end of a text of fixed size do not count.
+    characters[is_whole, _MICROSECONDS_END + 1 : _SECOND_SIZE + 11] = 0
+    day = characters[:, _TIME_OF_DAY].copy()
+    texts: list[str] = day.view(f"S{day.shape[1]}")[:, 0].astype(np.str_).tolist()
+    return texts
+
+
+def _time_characters(times: Ints) -> tuple[Bytes, Bools]:
+    """The characters of each time with nanoseconds, in quotes, one row each, and which are of whole microseconds."""
+    seconds, fraction = np.divmod(times, 1_000_000_000)
     known_seconds, which = np.unique(seconds, return_inverse=True)
     second_texts = "".join(map(format_second, known_seconds.tolist())).encode("ascii")
-    # In quotes: the characters of each time, one row each.
     characters = np.empty((len(times), _TIME_SIZE + 2), dtype=np.uint8)
     characters[:, 0] = characters[:, -1] = ord('"')
     characters[:, 1 : _SECOND_SIZE + 1] = np.frombuffer(second_texts, dtype=np.uint8).reshape(-1, _SECOND_SIZE)[which]
@@ -120,10 +143,4 @@ def time_texts(times: Ints) -> pa.Array:
         rest, remainder = np.divmod(rest, 10)
         characters[:, _SECOND_SIZE + 10 - digit] = remainder + ord("0")
     characters[:, _TIME_SIZE] = ord("Z")
-    is_used = np.ones(characters.shape, dtype=np.bool_)
-    is_used[fraction % 1000 == 0, _MICROSECONDS_END + 1 : _SECOND_SIZE + 11] = False
-    offsets = np.zeros(len(times) + 1, dtype=np.int32)
-    np.cumsum(is_used.sum(axis=1), out=offsets[1:])
-    flat = characters if bool(is_used.all()) else characters[is_used]
-    texts = pa.StringArray.from_buffers(len(times), pa.py_buffer(offsets.tobytes()), pa.py_buffer(flat.tobytes()))
-    return texts if bool(is_known.all()) else pc.if_else(pa.array(is_known), texts, _NULL)
+    return characters, fraction % 1000 == 0

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 # Limits of the exchanges whose lines are made at once: their count, the size of their frames in bytes, the packets of
 # the capture between them, and the count of those between them that are built one by one.
-_COUNT_MAX = 8192
+_COUNT_MAX = 16 * 1024
 _OTHERS_MAX = ORDER_WINDOW // 2
 _SIZE_MAX = 8 * 1024 * 1024
-_PACKETS_MAX = 32 * 1024
+_PACKETS_MAX = 64 * 1024
 
 
 class LineReader(FilteredReader):

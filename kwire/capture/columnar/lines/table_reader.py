@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from kwire.capture.columnar.body_columns import exchanges_by_version, has_tags, message_name
-from kwire.capture.columnar.lines.json_lines import time_texts
+from kwire.capture.columnar.lines.json_lines import times_of_day
 from kwire.capture.columnar.lines.line_reader import LineReader
 from kwire.capture.columnar.summary_reader import SummaryReader
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_bodies, summarize_session_partitions
 from kwire.capture.rows.message_rows import OK
 from kwire.capture.rows.reorder_buffer import TableLine
@@ -17,7 +19,9 @@ from kwire.escape import escape
 from kwire.registry import api_name, codec_of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from kwire.capture.columnar.filtered_reader import ColumnCondition
     from kwire.capture.columnar.lines.streamed_lines import LineRows
@@ -32,8 +36,7 @@ _COLUMNS = frozenset({"status", "issues", "error_code", "error_name"})
 _NO_ERROR = "NONE"
 # Limit of the stored texts of partitions of sessions.
 _STORED_MAX = 4096
-# The time of day in a quoted time: hours to microseconds or nanoseconds.
-_TIME_OF_DAY = slice(12, -2)
+_make_line = cast("Callable[[type[TableLine], tuple[Any, ...]], TableLine]", tuple.__new__)
 
 
 class TableReader(LineReader):
@@ -48,38 +51,41 @@ class TableReader(LineReader):
         self._partition_texts: dict[SessionPartitions, str] = {}
 
     def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
-        times = [text[_TIME_OF_DAY] for text in time_texts(rows.exchanges.request.frame.ts).to_pylist()]
-        columns = (rows.build_column(name).to_pylist() for name in ("conn_id", "error_name", "latency_us"))
-        connections, errors, latencies = columns
-        texts = ["" if latency_us is None else f"{latency_us / 1000:.3f} ms" for latency_us in latencies]
-        results = [OK if error is None or error == _NO_ERROR else error for error in errors]
+        times = times_of_day(rows.exchanges.request.frame.ts)
+        connections = _texts_of(rows.build_column("conn_id"), str)
+        latencies = rows.build_column("latency_us")
+        texts = _texts_of(latencies, lambda latency_us: f"{latency_us / 1000:.3f} ms")
+        results = _texts_of(rows.build_column("error_name"), lambda name: OK if name == _NO_ERROR else name, OK)
         apis, summaries, max_wait_ms = self._read_bodies(rows.exchanges, rows.span, rows.sessions)
-        columns_of_lines = (times, connections, apis, texts, results, summaries, latencies, max_wait_ms)
-        return list(map(TableLine._make, zip(*columns_of_lines, strict=True)))
+        columns = (times, connections, apis, texts, results, summaries, latencies.to_pylist(), max_wait_ms)
+        return list(map(_make_line, repeat(TableLine), zip(*columns, strict=True)))
 
     def _read_bodies(
         self, chosen: ExchangeColumns, span: SpanData, sessions: list[FetchSession | None]
     ) -> tuple[list[str], list[str], list[int]]:
         """The API of each exchange with the version, the summary, and the longest wait that its request allows."""
-        count = len(chosen)
-        apis, summaries, waits = [""] * count, [""] * count, [0] * count
+        apis, summaries = np.empty(len(chosen), dtype=np.object_), np.empty(len(chosen), dtype=np.object_)
+        waits = np.zeros(len(chosen), dtype=np.int64)
         for api_key, version, is_member in exchanges_by_version(chosen):
             rows = np.nonzero(is_member)[0]
-            api, reader = f"{api_name(api_key)} v{version}", self._summary_reader(api_key, version)
             request_at = (span.positions(chosen.request.frame.at[rows]) + chosen.request.body[rows]).tolist()
             response = chosen.response.frame
             after_header = span.positions(response.at[rows]) + 4 + has_tags(api_key, version)
             response_at = np.where(response.size[rows] < 0, -1, after_header).tolist()
-            found = reader.read(span.data, request_at, response_at)
-            for row, summary, at, answer_at in zip(rows.tolist(), found, request_at, response_at, strict=True):
-                session, apis[row] = sessions[row], api
-                text = "" if summary is None else self._add_session(summary.text, session)
-                if summary is None or text is None:
-                    text, waits[row] = self._summarize(api_key, version, span.data, (at, answer_at), session)
-                else:
-                    waits[row] = summary.max_wait_ms
-                summaries[row] = escape(text, limit=CELL_MAX)
-        return apis, summaries, waits
+            found = self._summary_reader(api_key, version).read(span.data, request_at, response_at)
+            texts = found.texts
+            if api_key in SESSION_API_KEYS:
+                of_rows = map(sessions.__getitem__, rows.tolist())
+                texts = list(map(self._add_session, texts, of_rows))
+            for at in [at for at, text in enumerate(texts) if text is None or not _is_shown(text)]:
+                text, max_wait_ms = texts[at], found.max_wait_ms[at]
+                if text is None:
+                    place, session = (request_at[at], response_at[at]), sessions[rows[at]]
+                    text, max_wait_ms = self._summarize(api_key, version, span.data, place, session)
+                texts[at], found.max_wait_ms[at] = escape(text, limit=CELL_MAX), max_wait_ms
+            apis[rows], summaries[rows] = f"{api_name(api_key)} v{version}", texts
+            waits[rows] = found.max_wait_ms
+        return apis.tolist(), summaries.tolist(), waits.tolist()
 
     def _summary_reader(self, api_key: int, version: int) -> SummaryReader:
         reader = self._summary_readers.get((api_key, version))
@@ -88,9 +94,9 @@ class TableReader(LineReader):
             reader = self._summary_readers[api_key, version] = SummaryReader(*names, version, self._names)
         return reader
 
-    def _add_session(self, text: str, session: FetchSession | None) -> str | None:
+    def _add_session(self, text: str | None, session: FetchSession | None) -> str | None:
         """A summary with that of its session; None if this depends on the response."""
-        if session is None or not session.is_incremental:
+        if text is None or session is None or not session.is_incremental:
             return text
         partitions = session.partitions
         if partitions is None:
@@ -114,3 +120,17 @@ class TableReader(LineReader):
             answer = codec_of_name(message_name(api_key, "Response")).readers[version](data, at[1])[0]
         text = summarize_bodies(request, answer, session, self._names)
         return text, max(getattr(request, "max_wait_ms", 0), 0)
+
+
+def _is_shown(text: str) -> bool:
+    """Whether a text is shown unchanged."""
+    return len(text) <= CELL_MAX and text.isprintable() and "\\" not in text
+
+
+def _texts_of(values: pa.Array, make_text: Callable[[Any], str], missing: str = "") -> list[str]:
+    """A text for each value, of which many occur more than once."""
+    encoded = values.dictionary_encode()
+    texts = np.array([*map(make_text, encoded.dictionary.to_pylist()), missing], dtype=np.object_)
+    which = encoded.indices.fill_null(len(texts) - 1).to_numpy()
+    out: list[str] = texts[which].tolist()
+    return out

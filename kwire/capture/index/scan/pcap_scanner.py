@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kwire.accelerator import NATIVE
 from kwire.capture.files import pcap
+from kwire.capture.index.arrays import Ints
 from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import PcapLayout, guess_pcap_position
@@ -21,7 +23,7 @@ _HEAD = {order: struct.Struct(order + "IIII") for order in "<>"}
 _FILE_HEAD_SIZE = 24
 
 
-class PcapScanner(RecordScanner[list[int]]):
+class PcapScanner(RecordScanner[Ints]):
     """Scans the records of a pcap file."""
 
     may_have_secrets = False
@@ -42,16 +44,15 @@ class PcapScanner(RecordScanner[list[int]]):
         """The packets of records from the position of `state` up to `stop`, a multiple of the span size."""
         order, unit, header_size, captured_at = self.layout
         for base, data, offsets, end in self._read_chunks(stop, state):
-            if not offsets:
+            if not len(offsets):
                 continue
-            starts = np.array(offsets, dtype=np.int64)
-            headers = gather_bytes(data, starts, 16).view(np.dtype(order + "u4")).astype(np.int64)
+            headers = gather_bytes(data, offsets, 16).view(np.dtype(order + "u4")).astype(np.int64)
             stamps = headers[:, 0] * 1_000_000_000 + headers[:, 1] * unit
             captured, size = headers[:, captured_at // 4], headers[:, 5 - captured_at // 4]
             links = np.full(len(offsets), self._link, dtype=np.int64)
             numbers = state.number_packets(stamps)
             sizes = np.maximum(size, captured)
-            yield Span(base, data, end, numbers, stamps, starts + header_size, captured, sizes, links)
+            yield Span(base, data, end, numbers, stamps, offsets + header_size, captured, sizes, links)
 
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
         """Guess the position of the first record between two offsets without a scan."""
@@ -67,22 +68,9 @@ class PcapScanner(RecordScanner[list[int]]):
             rest = self._file.read(state.position.at, self.layout.header_size)
             state.issues.append(self._truncation_issue(rest, state.packet_count + 1, state.last_ts))
 
-    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[int], int]:
+    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[Ints, int]:
         """Offsets of the complete records that begin before the limit, and where the first other record begins."""
-        order, _, header_size, captured_at = self.layout
-        unpack = struct.Struct(order + "I").unpack_from
-        offsets: list[int] = []
-        append = offsets.append
-        at, last = 0, min(len(data) - header_size, limit - 1)
-        end = len(data)
-        size_max = pcap.PACKET_SIZE_MAX
-        while at <= last:
-            (captured,) = unpack(data, at + captured_at)
-            following = at + header_size + captured
-            if following > end or captured > size_max:
-                break
-            append(at)
-            at = following
+        offsets, at = find_records(data, limit, self.layout)
         state.position = RecordPosition(state.position.at + at)
         return offsets, at
 
@@ -95,3 +83,32 @@ class PcapScanner(RecordScanner[list[int]]):
             detail = f"packet {number} claims {captured} bytes; the rest is not read"
             return CaptureIssue("file_corrupt", detail, number, ts)
         return CaptureIssue("file_truncated", f"the file ends inside packet {number}", number, ts)
+
+
+def find_records(data: bytes, limit: int, layout: PcapLayout) -> tuple[Ints, int]:
+    """Offsets of the complete records that begin before the limit, and where the first other record begins."""
+    if NATIVE is None:
+        return find_records_in_python(data, limit, layout)
+    order, _, header_size, captured_at = layout
+    native_layout = header_size, captured_at, order == ">", pcap.PACKET_SIZE_MAX
+    offsets, at = NATIVE.find_pcap_records(data, limit, native_layout)
+    return np.frombuffer(offsets, dtype=np.int64), at
+
+
+def find_records_in_python(data: bytes, limit: int, layout: PcapLayout) -> tuple[Ints, int]:
+    """The same without the accelerator."""
+    order, _, header_size, captured_at = layout
+    unpack = struct.Struct(order + "I").unpack_from
+    offsets: list[int] = []
+    append = offsets.append
+    at, last = 0, min(len(data) - header_size, limit - 1)
+    end = len(data)
+    size_max = pcap.PACKET_SIZE_MAX
+    while at <= last:
+        (captured,) = unpack(data, at + captured_at)
+        following = at + header_size + captured
+        if following > end or captured > size_max:
+            break
+        append(at)
+        at = following
+    return np.array(offsets, dtype=np.int64), at

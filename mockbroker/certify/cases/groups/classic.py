@@ -32,7 +32,7 @@ def commit_on_close(run: CaseRun) -> None:
         auto_offset_reset="earliest",
         metadata_max_age_ms=1_000,  # For clients that form the group before they know the partitions.
     )
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=2)
 
     consumer.close()

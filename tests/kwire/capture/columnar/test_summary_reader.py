@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -63,15 +64,13 @@ def compare(api_key: int, version: int, request: bytes, response: bytes | None) 
     answered = None if response is None else codec_of_name(names[1]).readers[version](response, 0)[0]
     at = len(BEFORE + request + AFTER)
     # Twice, the second time with the stored head.
-    first, found = SummaryReader(*names, version, NAMES).read(
-        data, [len(BEFORE)] * 2, [-1 if response is None else at] * 2
-    )
+    found = SummaryReader(*names, version, NAMES).read(data, [len(BEFORE)] * 2, [-1 if response is None else at] * 2)
 
-    assert first == found
-    if found is None:
+    if found.texts[0] is None:
+        assert found == ([None] * 2, [0] * 2)
         return False
-    assert found.text == summarize_bodies(asked, answered, None, NAMES)
-    assert found.max_wait_ms == max(getattr(asked, "max_wait_ms", 0), 0)
+    assert found.texts == [summarize_bodies(asked, answered, None, NAMES)] * 2
+    assert found.max_wait_ms == [max(getattr(asked, "max_wait_ms", 0), 0)] * 2
     return True
 
 
@@ -189,9 +188,37 @@ def test_wrong_arguments_are_refused() -> None:
         NATIVE.SummaryReader(description, codecs[1:], ())
     with pytest.raises(TypeError):
         NATIVE.SummaryReader(description, codecs, ("text",))
-    reader = NATIVE.SummaryReader(description, codecs, ())
-    for arguments in ((b"", [0]), (bytearray(), (0,)), (b"",), (b"", ("0",)), (b"", (None,))):
+    reader, nothing = NATIVE.SummaryReader(description, codecs, ()), ((), ())
+    refused: tuple[tuple[Any, ...], ...] = (
+        (reader, b"", nothing, {}),
+        (None, b"", nothing, {}, str),
+        (reader, bytearray(), nothing, {}, str),
+        (reader, b"", [(), ()], {}, str),
+        (reader, b"", ((),), {}, str),
+        (reader, b"", ((), []), {}, str),
+        (reader, b"", ((0,), ()), {}, str),
+        (reader, b"", (("0",), (0,)), {}, str),
+        (reader, b"", ((0,), (None,)), {}, str),
+        (reader, b"", nothing, (), str),
+        (reader, b"\0\0", ((0,), (-1,)), {}, lambda at, answer_at: b"no text"),
+    )
+    for arguments in refused:
         with pytest.raises(TypeError):
             reader.read(*arguments)
 
-    assert reader.read(b"\0\0", (-1, 0, 1, 2, 3, 2**62)) == [None, (b"", "", "", "", None, 0), *[None] * 4]
+    heads: dict[bytes, str] = {}
+    places = (-1, 0, 1, 2, 3, 2**62), (-1, 0, -1, 1, -1, -1)
+    found = reader.read(reader, b"\0\0", places, heads, lambda at, answer_at: f"{at} {answer_at}")
+    assert found == ([None, "0 0", None, None, None, None], [0] * 6)
+    assert list(heads.values()) == ["0 0"]
+
+
+def test_the_error_of_a_head_ends_the_call() -> None:
+    assert NATIVE is not None
+    reader = NATIVE.SummaryReader((False, ()), (b"",) * 8, ())
+
+    def fail(at: int, answer_at: int) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(reader, b"", ((0, 0), (-1, -1)), {}, fail)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
 
 from kwire import read_capture
-from kwire.capture.kafka.heuristics import is_certain_request
+from kwire.capture.kafka.heuristics import find_response, is_certain_request
 from kwire.capture.options import FRAME_SIZE_MAX
 from tests.support.captures.capture_files import CapturedConnection, build_pcap, comparable_exchanges, read_capture_rows
 
@@ -50,3 +51,54 @@ def test_a_response_with_a_small_correlation_id_is_no_old_produce_request() -> N
     answer = struct.pack(">ibib", 1, 0, 0, 2) + b"\x21" + b"g" * 32 + bytes(20)
 
     assert not is_certain_request(struct.pack(">i", len(answer)) + answer, 0, FRAME_SIZE_MAX)
+
+
+@pytest.mark.parametrize("is_start", [True, False])
+def test_the_first_response_with_any_pending_id_is_found(is_start: bool) -> None:
+    def response(correlation_id: int, size: int = 8) -> bytes:
+        return struct.pack(">ii", size, correlation_id) + bytes(size - 4)
+
+    for first, second in ((5, 6), (6, 5), (-7, 5)):
+        rest = b"\x7f" * 11
+        data = rest + response(first) + response(second)
+        starts = {0, len(rest)} if is_start else {0}
+
+        assert find_response(data, starts, FRAME_SIZE_MAX, {5: 0, 6: 0, -7: 0}) == len(rest)
+        assert find_response(data, {0}, FRAME_SIZE_MAX, {}) is None
+
+
+def test_an_id_without_a_possible_size_before_it_is_not_a_response() -> None:
+    pending = {0x01020304: 0}
+    raw_id = struct.pack(">i", 0x01020304)
+    for size in (-1, 3, FRAME_SIZE_MAX + 1, 2**31 - 1):
+        data = b"\x7f" + struct.pack(">i", size) + raw_id + b"abcd"
+        assert find_response(data, {0, 1}, FRAME_SIZE_MAX, pending) is None
+    for data in (raw_id + b"abcd", b"\0\0\x08" + raw_id + b"abcd"):
+        assert find_response(data, {0}, FRAME_SIZE_MAX, pending) is None
+
+
+def test_pending_ids_are_found_as_by_one_pattern_of_all() -> None:
+    chance = random.Random(3)
+    for _ in range(2000):
+        pending = dict.fromkeys((chance.randrange(4) << chance.choice((0, 8, 16)) for _ in range(3)), 0)
+        data = bytes(chance.choice((0, 0, 0, 1, 2, 8, 40)) for _ in range(60))
+        starts = {0, *(chance.randrange(60) for _ in range(3))}
+
+        assert find_response(data, starts, 100, pending) == find_by_pattern(data, starts, pending)
+
+
+def find_by_pattern(data: bytes, starts: set[int], pending: dict[int, int]) -> int | None:
+    """The same by trying every position."""
+
+    def size_at(at: int) -> int:
+        return int.from_bytes(data[at : at + 4], "big")
+
+    def is_response(at: int) -> bool:
+        end = at + 4 + size_at(at)
+        follows = end + 8 <= len(data) and size_at(end + 4) in pending
+        return at in starts or end == len(data) or follows
+
+    places = [at for at in range(len(data) - 7) if 4 <= size_at(at) <= 100]
+    filling = [at for at in places if at in starts and at + 4 + size_at(at) in {*starts, len(data)}]
+    found = [at for at in places if size_at(at + 4) in pending and is_response(at)]
+    return min([*filling, *found[:1]], default=None)

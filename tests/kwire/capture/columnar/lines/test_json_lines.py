@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kwire.capture.columnar.header_columns import NO_TIME
-from kwire.capture.columnar.lines.json_lines import LineSource, format_lines
+from kwire.capture.columnar.lines.json_lines import LineSource, format_lines, time_texts, times_of_day
 from kwire.capture.model import Row
 from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
 from kwire.capture.rows.json_lines import format_json_line
@@ -69,3 +69,11 @@ def test_lines_are_those_of_the_rows(names: list[str]) -> None:
 def test_no_rows_have_no_lines() -> None:
     assert format_lines(source_of([]), ALL) == []
     assert format_lines(source_of([]), ["tls"]) == []
+
+
+def test_times_of_day_are_those_of_the_times() -> None:
+    known = np.array([ts for ts in TIMES if ts is not None], dtype=np.int64)
+
+    assert times_of_day(known) == [text[12:-2] for text in time_texts(known).to_pylist()]
+    assert times_of_day(known[1:3]) == ["22:13:20.123456", "00:00:00.000000"]
+    assert times_of_day(known[:0]) == []

@@ -1,0 +1,1 @@
+"""Replicas that fetch from their leaders (`mockbroker.replication=real`): their logs, fetchers, and ISR changes."""

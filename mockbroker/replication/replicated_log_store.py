@@ -1,0 +1,136 @@
+"""`ReplicatedLogStore`: a log for each replica, where followers fetch; the counterpart of `LogStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from mockbroker.replication.node_logs import NodeReplicaLogs
+from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
+from mockbroker.state.storage.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from mockbroker.replication.node_replication import NodeReplication
+    from mockbroker.state.metadata.topics import TopicPartitionKey
+    from mockbroker.state.storage.log_config import TopicConfigs
+    from mockbroker.state.storage.log_directory import LogDirectory
+    from mockbroker.state.storage.log_store import Wake
+    from mockbroker.state.storage.partition_log import PartitionLog
+
+
+class ReplicatedLogStore:
+    """All logs of the cluster, by node. running: the parts in replication of the brokers that run.
+
+    started_ms, budget, directory: as those of `LogStore`; the replicas of all nodes share the budget.
+    """
+
+    def __init__(
+        self,
+        metadata: ClusterImage,
+        configs: TopicConfigs,
+        wake: Wake,
+        *,
+        running: Callable[[], Iterable[NodeReplication]],
+        started_ms: int = 0,
+        budget: MemoryBudget | None = None,
+        directory: LogDirectory | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._configs = configs
+        self._wake = wake
+        self._running = running
+        self._started_ms = started_ms
+        self._budget = MemoryBudget() if budget is None else budget
+        self._directory = directory
+        self._nodes: dict[int, NodeReplicaLogs] = {}
+        metadata.add_listener(self._on_topic_change)
+
+    def node_logs(self, node_id: int) -> NodeReplicaLogs:
+        """The logs of a node, running or not. Raises: OSError if its directory cannot be read."""
+        if node_id not in self._nodes:
+            disk = None if self._directory is None else self._directory.open_logs_of(node_id, self._configs)
+            self._nodes[node_id] = NodeReplicaLogs(
+                node_id,
+                self._metadata,
+                self._configs,
+                self._wake,
+                started_ms=self._started_ms,
+                budget=self._budget,
+                disk=disk,
+            )
+        return self._nodes[node_id]
+
+    def logs_of(self, node_id: int) -> Callable[[Topic, int], PartitionLog]:
+        """What opens the log of a node's replica."""
+        return self.node_logs(node_id).open_log
+
+    def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
+        """The log of the leader; without one that of the first replica in sync, or the first one."""
+        partition = topic.partitions[partition_index]
+        node_id = partition.leader if partition.leader >= 0 else (*partition.isr, *partition.replicas)[0]
+        return self.node_logs(node_id).open_log(topic, partition_index)
+
+    def find_replica_log(self, node_id: int, topic: Topic, partition_index: int) -> PartitionLog | None:
+        """The log of a replica, None if it has none yet."""
+        return self.node_logs(node_id).find_log((topic.topic_id, partition_index))
+
+    def find_node_log(self, node_id: int, key: TopicPartitionKey) -> PartitionLog | None:
+        """The log of a node's replica, None if nothing has used it."""
+        return self.node_logs(node_id).find_log(key)
+
+    def load_logs(self, *, now_ms: int) -> None:
+        """Open the files of all replicas, when the cluster starts; there are none in memory.
+
+        Raises: KAFKA_STORAGE_ERROR if files cannot be read; errors of damaged files.
+        """
+        if self._directory is None:
+            return
+        for node_id, logs in self._nodes.items():
+            logs.next_deadline_ms(now_ms=now_ms)
+            for topic in self._metadata.topics():
+                for partition in topic.partitions:
+                    if node_id in partition.replicas:
+                        logs.open_log(topic, partition.index)
+            logs.remove_unknown()
+
+    def close(self) -> None:
+        """Write everything to the disk, where logs are in files. Raises: OSError."""
+        for logs in self._nodes.values():
+            logs.close()
+
+    def mark_node_down(self, node_id: int) -> None:
+        """A broker stops or is paused: its followers fetch from it in vain, and notice it by themselves."""
+
+    def mark_node_up(self, node_id: int) -> None:
+        """A broker runs again: it follows its leaders after `update_replicas`."""
+
+    def update_replicas(self, *, only_followed: bool = False) -> None:
+        """All brokers lead and follow as the controller has it. only_followed: not needed, as followers fetch."""
+        if not only_followed:
+            for replication in self._running():
+                replication.apply_all()
+
+    def next_deadline_ms(self, *, now_ms: int) -> int | None:
+        """The next time to clean logs or to write files, or None."""
+        deadlines = (logs.next_deadline_ms(now_ms=now_ms) for logs in self._nodes.values())
+        return min((due_ms for due_ms in deadlines if due_ms is not None), default=None)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Clean the logs that are due, and write the files that are."""
+        for logs in self._nodes.values():
+            logs.expire(now_ms=now_ms)
+
+    def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+        for replication in self._running():
+            if change is TopicChange.DELETED:
+                replication.drop_topic(topic)
+            else:
+                replication.apply_topic(topic)
+        for partition in topic.partitions:
+            key = (topic.topic_id, partition.index)
+            if change is TopicChange.DELETED:
+                for logs in self._nodes.values():
+                    logs.remove_log(key)
+            if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
+                # Requests that wait for records of this partition have to fail.
+                self._wake(("log", *key))

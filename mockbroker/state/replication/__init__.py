@@ -1,0 +1,1 @@
+"""Replication of one partition: followers as their leader knows them, ISR changes, truncation by leader epochs."""

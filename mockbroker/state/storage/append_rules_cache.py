@@ -1,0 +1,26 @@
+"""`AppendRulesCache`: the append rules of one topic, read again after each configuration change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
+
+
+class AppendRulesCache:
+    """The rules of one topic. changed: called when they have been read again."""
+
+    def __init__(self, configs: TopicConfigs, topic_name: str, changed: Callable[[], None] = lambda: None) -> None:
+        self._configs = configs
+        self._on_change = changed
+        self._topic_name = topic_name
+        self._generation = -1
+        self._rules: AppendRules | None = None
+
+    def current_rules(self) -> AppendRules:
+        """The rules that hold now."""
+        if self._rules is None or self._generation != self._configs.generation:
+            self._rules = AppendRules.from_config(self._configs.topic(self._topic_name))
+            self._generation = self._configs.generation
+            self._on_change()
+        return self._rules
