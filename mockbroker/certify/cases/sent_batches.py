@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kwire.records import Batch, read_batches
+from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ProducerHandle, RecordToSend
 from mockbroker.certify.driver.messages import ErrorInfo
+from mockbroker.certify.driver.settings import ProducerSettings
 from mockbroker.journal import Exchange
 
 
@@ -56,6 +58,21 @@ def send_error(producer: ProducerHandle, topic: str, *records: RecordToSend, tim
             raise
         return error.info
     return next((delivery.error for delivery in deliveries if delivery.error is not None), None)
+
+
+def first_error(run: CaseRun, **settings: object) -> ErrorInfo | None:
+    """Open a producer and send a record. Returns: the first error, also one of the client's constructor.
+
+    Calls that block until there are metadata are bounded, where the client has a setting for it.
+    """
+    bound = {"max_block_ms": 3000} if "max_block_ms" in run.hello.settings else {}
+    given: ProducerSettings = {**bound, **settings}  # type: ignore[typeddict-item]
+    try:
+        return send_error(run.producer(**given), "orders", "first", timeout_ms=4000)
+    except ClientError as error:
+        if error.name == "LOCAL_UNSUPPORTED":
+            raise
+        return error.info
 
 
 def error_name(error: ErrorInfo | None) -> str | None:
