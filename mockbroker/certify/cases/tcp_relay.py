@@ -12,7 +12,7 @@ _PART_BYTES = 65_536
 
 @contextmanager
 def relay(host: str, target: tuple[str, int]) -> Iterator[int]:
-    """Forward connections to `target`. Returns: the port on `host`. Raises: OSError if the host is not of this machine."""
+    """Forward connections to `target`. Returns: the port on `host`. Raises: OSError for a foreign host."""
     with socket.create_server((host, 0)) as listener:
         opened: list[socket.socket] = []
         thread = threading.Thread(target=_accept, args=(listener, target, opened), name="certify-relay", daemon=True)

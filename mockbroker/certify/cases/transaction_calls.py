@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Source
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error
+from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle, ProducerHandle
 from mockbroker.certify.driver.messages import ErrorInfo

@@ -26,6 +26,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGr
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import read_batches
 from mockbroker.faults import FaultError
+from mockbroker.journal.response_conditions import describe_errors
 from tests.support.brokers.faulty_broker import FaultyBroker
 from tests.support.brokers.producer import produce, record_batch
 from tests.support.client_quotas import limit_client

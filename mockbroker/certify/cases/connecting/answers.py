@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import send_error, sent_batches
 
 _ONE = ClusterPlan(topics={"orders": 1})
 _NETWORK = Source("Kafka protocol guide", "Network")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error
+from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.driver.messages import SendRecord
 
 _ALTERNATIVES = Source(
@@ -131,7 +131,7 @@ def other_nodes(run: CaseRun) -> None:
     "connecting.bootstrap.known-nodes-gone",
     title="None of the nodes of the metadata can be reached",
     level=Level.MUST,
-    rule="A client with metadata.recovery.strategy=rebootstrap goes back to the bootstrap servers when no known node is there.",
+    rule="With metadata.recovery.strategy=rebootstrap a client uses the bootstrap servers when no known node is there.",
     source=Source("KIP-899", "Proposed Changes", "kafka-clients METADATA_RECOVERY_STRATEGY_CONFIG"),
     needs=("producer",),
     settings_needed=("rebootstrap",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, first_error
+from mockbroker.certify.cases.producer_calls import error_name, first_error
 from mockbroker.certify.cases.tcp_relay import relay
 from mockbroker.security.certificates import create_certificates
 

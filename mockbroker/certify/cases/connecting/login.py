@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, first_error, send_error
+from mockbroker.certify.cases.producer_calls import error_name, first_error, send_error
 
 _SASL = Source("Kafka protocol guide", "SASL Authentication Sequence", "KIP-43; KIP-152")
 _REFUSED = ("SASL_AUTHENTICATION_FAILED", "LOCAL_AUTHENTICATION")
@@ -34,7 +34,7 @@ def logged_in(mechanism: str) -> Case:
         f"connecting.sasl.{mechanism.lower()}",
         title=f"Login with {mechanism}",
         level=Level.MUST,
-        rule=f"A client with sasl.mechanism {mechanism} logs in by SaslHandshake and SaslAuthenticate before other requests.",
+        rule=f"A client with {mechanism} logs in by SaslHandshake and SaslAuthenticate before other requests.",
         source=_SASL,
         needs=_needs(mechanism),
         cluster=_plan(mechanism),
@@ -46,7 +46,7 @@ def refused(mechanism: str) -> Case:
     """A case in which the password is wrong."""
 
     def play(run: CaseRun) -> None:
-        error = first_error(run, password="wrong")
+        error = first_error(run, password="wrong")  # noqa: S106 - a wrong one of a test user.
 
         sent = run.wire.requests("SaslAuthenticate")
         name = error_name(error)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error
+from mockbroker.certify.cases.producer_calls import send_error
 
-_MAX_AGE = Source("Kafka documentation", "metadata.max.age.ms", "kafka-clients CommonClientConfigs.METADATA_MAX_AGE_DOC")
+_MAX_AGE = Source(
+    "Kafka documentation", "metadata.max.age.ms", "kafka-clients CommonClientConfigs.METADATA_MAX_AGE_DOC"
+)
 _ONE = ClusterPlan(topics={"orders": 1})
 
 

@@ -6,7 +6,7 @@ import re
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error
+from mockbroker.certify.cases.producer_calls import error_name, send_error
 
 _NEGOTIATION = Source("KIP-35", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions")
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -72,7 +72,7 @@ def older_produce(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Metadata": 7, "FindCoordinator": 2, "Fetch": 11}),
 )
 def older_metadata(run: CaseRun) -> None:
-    """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2 and Fetch up to 11; a group reads a record."""
+    """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
     consumer.subscribe("orders")
@@ -90,7 +90,7 @@ def older_metadata(run: CaseRun) -> None:
     "connecting.versions.v0-fallback",
     title="A broker that does not have the client's version of ApiVersions",
     level=Level.MUST,
-    rule="UNSUPPORTED_VERSION comes in the form of version 0: the client reads it, and asks again in a lower version.",
+    rule="UNSUPPORTED_VERSION comes in the form of version 0, and the client asks in a lower one.",
     source=Source("KIP-511", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"ApiVersions": 0}),
@@ -133,7 +133,7 @@ def newer_broker(run: CaseRun) -> None:
     "connecting.versions.software-name",
     title="The name and version of the client software",
     level=Level.SHOULD,
-    rule="A client that sends ApiVersions 3 gives its name and version: letters, digits, dots and dashes.",
+    rule="A client that sends ApiVersions 3 gives its name and version, in Latin characters, digits, dots and dashes.",
     source=Source("KIP-511", "Public Interfaces, Request Validation"),
     needs=("producer",),
     cluster=_ONE,

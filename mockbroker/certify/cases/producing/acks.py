@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error
-from mockbroker.certify.driver.settings import ProducerSettings
+from mockbroker.certify.cases.producer_calls import not_idempotent, send_error
 
 _ONE = ClusterPlan(topics={"orders": 1})
 _ACKS = Source("Kafka documentation", "acks", "kafka-clients ProducerConfig.ACKS_CONFIG")
-
-
-def _settings(run: CaseRun, **settings: object) -> ProducerSettings:
-    """Settings of a producer that is not idempotent, whatever its default is."""
-    plain = {"idempotence": False} if "idempotence" in run.hello.settings else {}
-    return {**plain, **settings}  # type: ignore[typeddict-item]
 
 
 @case(
@@ -30,7 +23,7 @@ def _settings(run: CaseRun, **settings: object) -> ProducerSettings:
 )
 def zero(run: CaseRun) -> None:
     """The broker appends the records and sends no answer."""
-    producer = run.producer(**_settings(run, acks=0))
+    producer = run.producer(**not_idempotent(run, acks=0))
 
     deliveries = [producer.send("orders", value)[0] for value in ("first", "second")]
 
@@ -59,10 +52,10 @@ def zero(run: CaseRun) -> None:
 def zero_closed(run: CaseRun) -> None:
     """The second Produce request closes the connection; requests after it are appended."""
     run.cluster.faults.add("Produce", first=2, times=1, drop="close")
-    producer = run.producer(**_settings(run, acks=0))
-    for value in ("first", "lost"):
+    producer = run.producer(**not_idempotent(run, acks=0))
+    for count, value in ((1, "first"), (2, "lost")):
         producer.send("orders", value)
-        run.wire.wait_until(lambda value=value: len(run.wire.requests("Produce")) > (value == "lost"))
+        run.wire.wait_for_request("Produce", count=count)
 
     error = send_error(producer, "orders", "third")
 
@@ -83,7 +76,7 @@ def zero_closed(run: CaseRun) -> None:
 )
 def one(run: CaseRun) -> None:
     """The broker appends two records, one after the other."""
-    producer = run.producer(**_settings(run, acks=1))
+    producer = run.producer(**not_idempotent(run, acks=1))
 
     offsets = [producer.send("orders", value)[0].offset for value in ("first", "second")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.records import Codec
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import send_error, sent_batches
 from mockbroker.certify.driver.messages import SendRecord
 
 _VALUE = "one espresso, " * 50

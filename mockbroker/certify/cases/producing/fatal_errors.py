@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error
+from mockbroker.certify.cases.producer_calls import error_name, send_error
 
 _ONE = ClusterPlan(topics={"orders": 1})
 
@@ -52,7 +52,9 @@ unknown_server_error = refused_for_good("UNKNOWN_SERVER_ERROR", "unknown-server-
     title="Metadata is refused for the topic with TOPIC_AUTHORIZATION_FAILED",
     level=Level.MUST,
     rule="The authorization error of a topic in Metadata is not retriable: it is reported for records of this topic.",
-    source=Source("Kafka protocol guide", "Metadata API", "kafka-clients TopicAuthorizationException, KafkaProducer.send"),
+    source=Source(
+        "Kafka protocol guide", "Metadata API", "kafka-clients TopicAuthorizationException, KafkaProducer.send"
+    ),
     needs=("producer",),
     cluster=_ONE,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import error_name, send_error, sent_batches, stored_values
 
 _ONE = ClusterPlan(topics={"orders": 1})
 _GUARANTEES = Source("KIP-98", "Idempotent Producer Guarantees")
@@ -40,7 +40,7 @@ def answer_lost(run: CaseRun) -> None:
     "producing.idempotence.sequences",
     title="Sequences of one partition",
     level=Level.MUST,
-    rule="Batches have the producer id and epoch of InitProducerId, and sequences from 0 without gaps for each partition.",
+    rule="Batches have the producer id and epoch of InitProducerId, and sequences from 0 without gaps.",
     source=Source("KIP-98", "Message Format, Sequence numbers"),
     needs=_NEEDS,
     cluster=_ONE,
@@ -114,7 +114,7 @@ def order_kept(run: CaseRun) -> None:
     error = send_error(producer, "orders", values[0]) or send_error(producer, "orders", *values[1:])
 
     produced = run.wire.requests("Produce")
-    stored = [record.value.decode() for record in run.cluster.read("orders")]
+    stored = stored_values(run)
     run.note(f"{len(produced)} Produce requests")
     run.expect(error is None, "all records are delivered", seen=error, exchanges=produced)
     run.expect(stored == values, "each record once, in the order of the application", seen=[v[:3] for v in stored])
@@ -138,7 +138,7 @@ def answers_lost(run: CaseRun) -> None:
     error = send_error(run.producer(idempotence=True, acks="all", batch_size=200), "orders", *values)
 
     produced = run.wire.requests("Produce")
-    stored = [record.value.decode() for record in run.cluster.read("orders")]
+    stored = stored_values(run)
     run.expect(error is None, "all records are delivered", seen=error, exchanges=produced)
     run.expect(stored == values, "each record once, in the order of the application", seen=[v[:3] for v in stored])
 
@@ -248,7 +248,9 @@ def not_authorized(run: CaseRun) -> None:
     title="An idempotent producer with max_in_flight=6",
     level=Level.SHOULD,
     rule="A broker recognizes duplicates among the last five batches: a client refuses six in flight, or sends no id.",
-    source=Source("Kafka documentation", "enable.idempotence", "kafka-clients ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG"),
+    source=Source(
+        "Kafka documentation", "enable.idempotence", "kafka-clients ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG"
+    ),
     needs=_NEEDS,
     settings_needed=("max_in_flight", "idempotence"),
     cluster=_ONE,

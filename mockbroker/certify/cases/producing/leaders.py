@@ -47,13 +47,13 @@ def moved(run: CaseRun) -> None:
     "producing.leaders.moved-without-hint",
     title="The leader moves, and the answer has no hint",
     level=Level.MUST,
-    rule="Without the new leader in the answer, the client requests metadata, and sends the batch to the leader in them.",
+    rule="Without the new leader in the answer, the client requests metadata, and sends the batch there.",
     source=_BOOTSTRAPPING,
     needs=("producer",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, versions={"Produce": 9}),
 )
 def moved_without_hint(run: CaseRun) -> None:
-    """The broker has Produce up to version 9, without the fields of KIP-951; the leader moves after the first record."""
+    """The broker has Produce up to version 9, without hints; the leader moves after the first record."""
     producer = run.producer()
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
@@ -77,7 +77,7 @@ def moved_without_hint(run: CaseRun) -> None:
     cluster=_TWO,
 )
 def hint_used(run: CaseRun) -> None:
-    """The leader moves after the first record. For 1.5 seconds Metadata answers have the old leader and its old epoch."""
+    """The leader moves after the first record. For 1.5 seconds Metadata answers have the old leader and epoch."""
     producer = run.producer()
     _send(run, producer, "first")
     run.cluster.faults.add("Metadata", stale=True, until_ms=1500, optional=True)
@@ -109,7 +109,7 @@ def older_epoch_ignored(run: CaseRun) -> None:
     rows = {"topics.partitions.leader_id": old, "topics.partitions.leader_epoch": 0}
     run.cluster.faults.add("Metadata", topic="orders", set_fields=rows, until_ms=1500, optional=True)
     seen = run.cluster.journal.last_number
-    stale = run.find_request("Metadata", after=seen, topic="orders", answered=True, timeout_s=1) or []
+    stale = list(run.find_request("Metadata", after=seen, topic="orders", answered=True, timeout_s=1) or ())
 
     [delivery] = producer.send("orders", "third")
 

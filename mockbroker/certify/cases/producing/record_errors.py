@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error
+from mockbroker.certify.cases.producer_calls import error_name, send_error
 from mockbroker.certify.driver.messages import SendRecord
 
 _COMPACTED = ClusterPlan(topics={"orders": 1}, properties={"log.cleanup.policy": "compact"})

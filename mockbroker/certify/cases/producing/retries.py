@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import sent_batches
+from mockbroker.certify.cases.producer_calls import not_idempotent, sent_batches
 from mockbroker.certify.driver.messages import SendRecord
 
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -51,7 +51,9 @@ corrupt_message = refused_once("CORRUPT_MESSAGE", "corrupt-message", level=Level
     title="Metadata is refreshed after NOT_LEADER_OR_FOLLOWER",
     level=Level.SHOULD,
     rule="The error says that the client's metadata are out of date: the client requests new ones.",
-    source=Source("Kafka protocol guide", "Partitioning and bootstrapping", "kafka-clients NotLeaderOrFollowerException"),
+    source=Source(
+        "Kafka protocol guide", "Partitioning and bootstrapping", "kafka-clients NotLeaderOrFollowerException"
+    ),
     needs=("producer",),
     cluster=_ONE,
 )
@@ -95,7 +97,7 @@ def after_append(run: CaseRun) -> None:
     "producing.retries.one-partition",
     title="One of two partitions is refused",
     level=Level.MUST,
-    rule="Each partition has its own error: a producer retries the batch that was refused, and not the one that was not.",
+    rule="Each partition has its own error: a producer retries only the batch that was refused.",
     source=Source("Kafka protocol guide", "Produce API", "kafka-clients ProducerConfig.RETRIES_CONFIG"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 2}),
@@ -132,9 +134,8 @@ def _record(value: str, partition: int) -> SendRecord:
 def no_retries(run: CaseRun) -> None:
     """The first Produce request is answered with NOT_ENOUGH_REPLICAS."""
     run.cluster.faults.add("Produce", times=1, error="NOT_ENOUGH_REPLICAS")
-    idempotence = {"idempotence": False} if "idempotence" in run.hello.settings else {}
 
-    [delivery] = run.producer(retries=0, **idempotence).send("orders", "first")
+    [delivery] = run.producer(**not_idempotent(run, retries=0)).send("orders", "first")
 
     produced = run.wire.requests("Produce")
     name = delivery.error.name if delivery.error else None

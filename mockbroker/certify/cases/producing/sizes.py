@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-import string
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error
+from mockbroker.certify.cases.producer_calls import error_name, send_error, stored_values
 
+_CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _incompressible(size: int, seed: int = 1) -> str:
     """A text of which no codec saves much; the same for the same seed."""
-    return "".join(random.Random(seed).choices(string.ascii_letters + string.digits, k=size))
+    return "".join(random.Random(seed).choices(_CHARACTERS, k=size))
 
 
 _SMALL = ClusterPlan(topics={"orders": 1}, properties={"message.max.bytes": 2000})
@@ -54,7 +54,7 @@ def batch_split(run: CaseRun) -> None:
     error = send_error(run.producer(linger_ms=100), "orders", *values)
 
     produced = run.wire.requests("Produce")
-    stored = [record.value.decode() for record in run.cluster.read("orders")]
+    stored = stored_values(run)
     run.expect(error is None, "all records are delivered", seen=error, exchanges=produced)
     run.expect(stored == values, "each record once, in order", seen=[value[:1] for value in stored], exchanges=produced)
 
@@ -64,7 +64,9 @@ def batch_split(run: CaseRun) -> None:
     title="A record that is larger than max_request_size",
     level=Level.MUST,
     rule="A record that is larger than the client's own limit is refused with an error, and not sent.",
-    source=Source("Kafka documentation", "max.request.size", "kafka-clients KafkaProducer.send, RecordTooLargeException"),
+    source=Source(
+        "Kafka documentation", "max.request.size", "kafka-clients KafkaProducer.send, RecordTooLargeException"
+    ),
     needs=("producer",),
     settings_needed=("max_request_size",),
     cluster=ClusterPlan(topics={"orders": 1}),
@@ -116,6 +118,6 @@ def many_records(run: CaseRun) -> None:
 
     error = send_error(run.producer(), "orders", *values)
 
-    stored = [record.value.decode() for record in run.cluster.read("orders")]
+    stored = stored_values(run)
     run.expect(error is None, "all records are delivered", seen=error)
     run.expect(stored == values, "each record once, in order", seen=f"{len(stored)} records, or another order")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import error_name, send_error
+from mockbroker.certify.cases.producer_calls import error_name, send_error
 
 _ONE = ClusterPlan(topics={"orders": 1})
 #: What a client reports for a record that it could not deliver in time.
@@ -20,7 +20,7 @@ def _send_ms(run: CaseRun) -> float:
     "producing.timeouts.delivery",
     title="A record that is never acknowledged",
     level=Level.MUST,
-    rule="A record that is not acknowledged within the delivery timeout fails, with an error that the application sees.",
+    rule="A record that is not acknowledged within the delivery timeout fails with an error.",
     source=Source("KIP-91", "Proposed Changes", "kafka-clients ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG"),
     needs=("producer",),
     settings_needed=("delivery_timeout_ms", "request_timeout_ms"),
@@ -44,7 +44,9 @@ def delivery(run: CaseRun) -> None:
     title="A Produce request that is never answered",
     level=Level.MUST,
     rule="A request without an answer within the request timeout counts as failed; its batch should be sent again.",
-    source=Source("Kafka documentation", "request.timeout.ms", "kafka-clients ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG"),
+    source=Source(
+        "Kafka documentation", "request.timeout.ms", "kafka-clients ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG"
+    ),
     needs=("producer",),
     settings_needed=("request_timeout_ms",),
     cluster=_ONE,
@@ -137,7 +139,7 @@ def backoff(run: CaseRun) -> None:
     "producing.timeouts.request-field",
     title="The time limit in the request",
     level=Level.SHOULD,
-    rule="TimeoutMs of Produce is the time for which the client waits for replicas: more than 0, at most its own limit.",
+    rule="TimeoutMs of Produce limits the wait for replicas: it is more than 0, and not longer than the default limit.",
     source=Source("Kafka protocol guide", "Produce API"),
     needs=("producer",),
     settings_needed=("request_timeout_ms",),

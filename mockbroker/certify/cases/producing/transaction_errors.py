@@ -46,7 +46,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         f"producing.transaction-errors.{name}",
         title=f"{api} is refused with {code}",
         level=level,
-        rule=f"{code} in {api} makes the transaction abortable: it cannot be committed, and after an abort the next can.",
+        rule=f"After {code} in {api} the transaction cannot be committed; after an abort the next can.",
         source=source,
         needs=(*NEEDS, "consumer.offsets") if api in _OF_OFFSETS else NEEDS,
         cluster=FIRST_PROTOCOL,

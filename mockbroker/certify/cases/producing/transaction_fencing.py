@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error
+from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
     NEEDS,

@@ -67,7 +67,7 @@ commit_not_coordinator = retried("TxnOffsetCommit", "NOT_COORDINATOR", "commit-n
     "producing.transaction-retries.coordinator-moved",
     title="The transaction coordinator moves",
     level=Level.MUST,
-    rule="On NOT_COORDINATOR the client looks the coordinator up again, and goes on at the node that it is told.",
+    rule="On NOT_COORDINATOR the client looks the coordinator up again, and goes on at the node of the answer.",
     source=_SOURCE,
     needs=NEEDS,
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"transaction.state.log.replication.factor": 2}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.sent_batches import send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import send_error, sent_batches
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
     FIRST_PROTOCOL,
@@ -162,7 +162,7 @@ def epoch_of_answer(run: CaseRun) -> None:
     "producing.transactions.commit-lost",
     title="The connection ends after EndTxn was handled",
     level=Level.MUST,
-    rule="The outcome of EndTxn is not known: the client sends it again until it is, and the transaction is committed once.",
+    rule="The outcome of EndTxn is not known: the client sends it again, and the transaction is committed once.",
     source=CONTRACT,
     needs=NEEDS,
     cluster=ONE,

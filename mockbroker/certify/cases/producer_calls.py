@@ -1,4 +1,4 @@
-"""The record batches of Produce requests, as cases ask for them."""
+"""What cases of producers have in common: sending, errors, and the batches of Produce requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def sent_batches(exchanges: Iterable[Exchange[Any, Any]], partition: int | None 
     ]
 
 
-def send_error(producer: ProducerHandle, topic: str, *records: RecordToSend, timeout_ms: int = 8000) -> ErrorInfo | None:
+def send_error(
+    producer: ProducerHandle, topic: str, *records: RecordToSend, timeout_ms: int = 8000
+) -> ErrorInfo | None:
     """Send records. Returns: the error of the call, or of the first record that has one; None if all are delivered."""
     try:
         deliveries = producer.send(topic, *records, timeout_ms=timeout_ms)
@@ -78,3 +80,14 @@ def first_error(run: CaseRun, **settings: object) -> ErrorInfo | None:
 def error_name(error: ErrorInfo | None) -> str | None:
     """The name of an error, None without one."""
     return None if error is None else error.name
+
+
+def stored_values(run: CaseRun) -> list[str]:
+    """The values in the log of `orders`, in order."""
+    return [(record.value or b"").decode() for record in run.cluster.read("orders")]
+
+
+def not_idempotent(run: CaseRun, **settings: object) -> ProducerSettings:
+    """Settings of a producer that is not idempotent, whatever its default is."""
+    plain = {"idempotence": False} if "idempotence" in run.hello.settings else {}
+    return {**plain, **settings}  # type: ignore[typeddict-item]
