@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kwire.records import Batch, read_batches
@@ -11,6 +11,7 @@ from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ProducerHandle, RecordToSend
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ProducerSettings
+from mockbroker.certify.expectations import Unsupported
 from mockbroker.journal import Exchange
 
 
@@ -91,3 +92,10 @@ def not_idempotent(run: CaseRun, **settings: object) -> ProducerSettings:
     """Settings of a producer that is not idempotent, whatever its default is."""
     plain = {"idempotence": False} if "idempotence" in run.hello.settings else {}
     return {**plain, **settings}  # type: ignore[typeddict-item]
+
+
+def require_version(exchanges: Sequence[Exchange[Any, Any]], first: int, what: str) -> None:
+    """Check that a client sends a version in which brokers answer with an error. Raises: Unsupported."""
+    if exchanges and exchanges[0].api_version < first:
+        sent = f"{exchanges[0].api_name} {exchanges[0].api_version}"
+        raise Unsupported(f"the client sends {sent}: brokers answer with {what} from version {first} on")

@@ -19,7 +19,7 @@ def _send_ms(run: CaseRun) -> float:
 @case(
     "producing.timeouts.delivery",
     title="A record that is never acknowledged",
-    level=Level.MUST,
+    level=Level.SHOULD,
     rule="A record that is not acknowledged within the delivery timeout fails with an error.",
     source=Source("KIP-91", "Proposed Changes", "kafka-clients ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG"),
     needs=("producer",),
@@ -42,7 +42,7 @@ def delivery(run: CaseRun) -> None:
 @case(
     "producing.timeouts.request",
     title="A Produce request that is never answered",
-    level=Level.MUST,
+    level=Level.SHOULD,
     rule="A request without an answer within the request timeout counts as failed; its batch should be sent again.",
     source=Source(
         "Kafka documentation", "request.timeout.ms", "kafka-clients ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG"

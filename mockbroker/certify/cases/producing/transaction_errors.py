@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.producer_calls import require_version
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
     NEEDS,
@@ -15,6 +16,16 @@ from mockbroker.certify.cases.transaction_calls import (
 )
 from mockbroker.certify.driver.messages import ErrorInfo
 
+#: The versions with which a client says that it knows an error. Source: KIP-890, KIP-447, "Public Interfaces".
+_FIRST_VERSIONS = {
+    ("Produce", "TRANSACTION_ABORTABLE"): 11,
+    ("EndTxn", "TRANSACTION_ABORTABLE"): 4,
+    ("AddOffsetsToTxn", "TRANSACTION_ABORTABLE"): 4,
+    ("TxnOffsetCommit", "TRANSACTION_ABORTABLE"): 4,
+    ("TxnOffsetCommit", "ILLEGAL_GENERATION"): 3,
+    ("TxnOffsetCommit", "UNKNOWN_MEMBER_ID"): 3,
+    ("TxnOffsetCommit", "FENCED_INSTANCE_ID"): 3,
+}
 _OF_OFFSETS = ("AddOffsetsToTxn", "TxnOffsetCommit")
 _KIP_588 = Source("KIP-588", "Proposed Changes")
 _KIP_890 = Source("KIP-890", "Proposed Changes, TRANSACTION_ABORTABLE", "KIP-1050")
@@ -31,6 +42,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         else:
             error = commit_one(producer, "first")
         refused = run.wire.requests(api)
+        require_version(refused, _FIRST_VERSIONS.get((api, code), 0), code)
         run.expect(error, "the application sees the error", seen="none", exchanges=refused)
 
         producer.abort_transaction()
@@ -56,13 +68,16 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
 _FENCED_INSTANCE = Source("KIP-447", "Proposed Changes", "kafka-clients KafkaProducer.sendOffsetsToTransaction")
 _TOPIC = Source("KIP-98", "Authorization", "kafka-clients KafkaProducer, TopicAuthorizationException")
 abortable_produce = abortable("Produce", "TRANSACTION_ABORTABLE", "abortable-in-produce", _KIP_890)
-abortable_add = abortable("AddPartitionsToTxn", "TRANSACTION_ABORTABLE", "abortable-in-add-partitions", _KIP_890)
 abortable_offsets = abortable("AddOffsetsToTxn", "TRANSACTION_ABORTABLE", "abortable-in-add-offsets", _KIP_890)
 abortable_commit = abortable("TxnOffsetCommit", "TRANSACTION_ABORTABLE", "abortable-in-offset-commit", _KIP_890)
 abortable_end = abortable("EndTxn", "TRANSACTION_ABORTABLE", "abortable-in-end", _KIP_890)
 old_epoch = abortable("Produce", "INVALID_PRODUCER_EPOCH", "epoch-in-produce", _KIP_588, level=Level.SHOULD)
-topic_denied = abortable("AddPartitionsToTxn", "TOPIC_AUTHORIZATION_FAILED", "topic-authorization", _TOPIC)
-group_denied = abortable("TxnOffsetCommit", "GROUP_AUTHORIZATION_FAILED", "group-authorization", _TOPIC)
+topic_denied = abortable(
+    "AddPartitionsToTxn", "TOPIC_AUTHORIZATION_FAILED", "topic-authorization", _TOPIC, level=Level.MAY
+)
+group_denied = abortable(
+    "TxnOffsetCommit", "GROUP_AUTHORIZATION_FAILED", "group-authorization", _TOPIC, level=Level.MAY
+)
 old_generation = abortable("TxnOffsetCommit", "ILLEGAL_GENERATION", "illegal-generation", _FENCED_INSTANCE)
 unknown_member = abortable("TxnOffsetCommit", "UNKNOWN_MEMBER_ID", "unknown-member", _FENCED_INSTANCE)
 fenced_instance = abortable("TxnOffsetCommit", "FENCED_INSTANCE_ID", "fenced-instance", _FENCED_INSTANCE)

@@ -183,7 +183,7 @@ def commit_lost(run: CaseRun) -> None:
 @case(
     "producing.transactions.failed-record",
     title="A record of the transaction fails",
-    level=Level.MUST,
+    level=Level.SHOULD,
     rule="A transaction of which a record could not be sent is not committed: commit fails, and abort is possible.",
     source=Source("KIP-98", "Public Interfaces", "kafka-clients KafkaProducer.send and commitTransaction"),
     needs=NEEDS,
@@ -208,7 +208,7 @@ def failed_record(run: CaseRun) -> None:
 @case(
     "producing.transactions.record-outside",
     title="A record before the transaction begins",
-    level=Level.MUST,
+    level=Level.SHOULD,
     rule="A transactional producer refuses records outside of a transaction.",
     source=Source("KIP-98", "Public Interfaces", "kafka-clients KafkaProducer.send, IllegalStateException"),
     needs=NEEDS,
