@@ -66,18 +66,15 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
 
 
 _FENCED_INSTANCE = Source("KIP-447", "Proposed Changes", "kafka-clients KafkaProducer.sendOffsetsToTransaction")
-_TOPIC = Source("KIP-98", "Authorization", "kafka-clients KafkaProducer, TopicAuthorizationException")
+_DENIED = Source("KIP-98", "Authorization", "kafka-clients KafkaProducer, TopicAuthorizationException")
+_MAY = Level.MAY  # Documentation of KafkaProducer counts authorization among the fatal errors; the client recovers.
 abortable_produce = abortable("Produce", "TRANSACTION_ABORTABLE", "abortable-in-produce", _KIP_890)
 abortable_offsets = abortable("AddOffsetsToTxn", "TRANSACTION_ABORTABLE", "abortable-in-add-offsets", _KIP_890)
 abortable_commit = abortable("TxnOffsetCommit", "TRANSACTION_ABORTABLE", "abortable-in-offset-commit", _KIP_890)
 abortable_end = abortable("EndTxn", "TRANSACTION_ABORTABLE", "abortable-in-end", _KIP_890)
 old_epoch = abortable("Produce", "INVALID_PRODUCER_EPOCH", "epoch-in-produce", _KIP_588, level=Level.SHOULD)
-topic_denied = abortable(
-    "AddPartitionsToTxn", "TOPIC_AUTHORIZATION_FAILED", "topic-authorization", _TOPIC, level=Level.MAY
-)
-group_denied = abortable(
-    "TxnOffsetCommit", "GROUP_AUTHORIZATION_FAILED", "group-authorization", _TOPIC, level=Level.MAY
-)
+topic_denied = abortable("AddPartitionsToTxn", "TOPIC_AUTHORIZATION_FAILED", "topic-authorization", _DENIED, level=_MAY)
+group_denied = abortable("TxnOffsetCommit", "GROUP_AUTHORIZATION_FAILED", "group-authorization", _DENIED, level=_MAY)
 old_generation = abortable("TxnOffsetCommit", "ILLEGAL_GENERATION", "illegal-generation", _FENCED_INSTANCE)
 unknown_member = abortable("TxnOffsetCommit", "UNKNOWN_MEMBER_ID", "unknown-member", _FENCED_INSTANCE)
 fenced_instance = abortable("TxnOffsetCommit", "FENCED_INSTANCE_ID", "fenced-instance", _FENCED_INSTANCE)
