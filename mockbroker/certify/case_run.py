@@ -128,14 +128,20 @@ class CaseRun(DriverClients):
         )
 
     def find_request(
-        self, api: str, *, timeout_s: float = 2.0, **filters: Unpack[RequestFilters]
+        self,
+        api: str,
+        *,
+        count: int = 1,
+        answered: bool = False,
+        timeout_s: float = 2.0,
+        **filters: Unpack[RequestFilters],
     ) -> RequestHistory[Any, Any] | None:
-        """Wait for a request that the client may leave out. Returns: those that match, None if none came in this time.
+        """Wait for requests that the client may leave out. Returns: those that match, None if none came in this time.
 
         For what a client must send, `wire.wait_for_request` fails the case.
         """
         try:
-            return self.wire.wait_for_request(api, timeout_s=timeout_s, **filters)
+            return self.wire.wait_for_request(api, count=count, answered=answered, timeout_s=timeout_s, **filters)
         except WaitTimeout:
             return None
 

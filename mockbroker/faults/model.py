@@ -69,6 +69,7 @@ class Then(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     set_fields: values of fields of the response by their paths, "responses.partitions.high_watermark": 0; in rows, in
     those of the fault's topic and partition. stale: leaders and replicas in the response are those of the time when the
     fault was added. max_versions: the highest versions that ApiVersions lists, by the name of the API; -1 for none.
+    unknown_tags: the response and its structures have a tagged field that no version defines.
     drop: the connection ends, by a FIN ("close"), by a RST ("reset"), or the broker stops sending and reads on
     ("half-close"). answer: "never", "twice", or "late": after the answer to the next request.
     wrong_correlation_id: the answer has another id. truncate: only so many bytes of the answer are sent, then the
@@ -87,6 +88,7 @@ class Then(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     set_fields: dict[str, FieldValue] | None = None
     stale: bool = False
     max_versions: dict[str, int] | None = None
+    unknown_tags: bool = False
     drop: Drop | None = None
     answer: Answer | None = None
     wrong_correlation_id: bool = False

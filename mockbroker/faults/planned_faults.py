@@ -142,6 +142,8 @@ class PlannedFaults:
             response_fields.list_routes(response, connection.routes)
         if then.set_fields is not None:
             response_fields.set_response_fields(response, then.set_fields, condition)
+        if then.unknown_tags:
+            response_fields.add_unknown_tags(response)
         if then.corrupt_records:
             for row in error_rows.partition_rows(response, condition):
                 records = getattr(row, "records", None)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: A response that lists the replicas of partitions has this field beside `leader_id` and `leader_epoch`.
 _REPLICAS = "isr_nodes"
+#: A tag that no message has, with content that is not read as anything else. Source: KIP-482, "Tagged Fields".
+_UNKNOWN_TAG = (10_017, b"unknown")
 
 
 class PartitionLeader(NamedTuple):
@@ -121,3 +123,16 @@ def list_routes(response: msgspec.Struct, routes: Mapping[int, Route]) -> None:
     fields.api_keys = [row for row in fields.api_keys if row.api_key in routes]
     for row in fields.api_keys:
         row.min_version, row.max_version = routes[row.api_key].listed
+
+
+def add_unknown_tags(value: object) -> None:
+    """Give a response and its structures a tagged field of an unknown tag; versions without tags do not carry it."""
+    if isinstance(value, list):
+        for item in value:
+            add_unknown_tags(item)
+    elif isinstance(value, msgspec.Struct) and value != type(value)():  # A default may be absent in this version.
+        for name in value.__struct_fields__:
+            if name == "unknown_tagged_fields":
+                cast(Any, value).unknown_tagged_fields = (_UNKNOWN_TAG,)
+            else:
+                add_unknown_tags(getattr(value, name))

@@ -23,6 +23,7 @@ _ANSWER_ACTIONS = (
     "set_fields",
     "stale",
     "max_versions",
+    "unknown_tags",
     "wrong_correlation_id",
     "truncate",
     "flip_bits",
@@ -148,7 +149,7 @@ def _check_connection_fault(fault: Fault) -> None:
 
 def _check_every_api(fault: Fault) -> None:
     needing_api = [name for name in ("filter",) if getattr(fault.when, name) is not None]
-    names = ("error", "throttle_ms", "corrupt_records", "set_fields", "stale", "max_versions")
+    names = ("error", "throttle_ms", "corrupt_records", "set_fields", "stale", "max_versions", "unknown_tags")
     needing_api += [name for name in names if getattr(fault.then, name)]
     if needing_api:
         raise FaultError(f"{needing_api[0]}: not possible for a fault on every API; name the API")

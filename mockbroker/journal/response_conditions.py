@@ -12,6 +12,8 @@ from mockbroker.journal.condition import Condition
 from mockbroker.journal.exchange import Exchange
 from mockbroker.journal.message_values import error_codes, failure_codes
 
+_CODES = frozenset(code.value for code in ErrorCode)
+
 
 def error_condition(error: str | int) -> Condition:
     """The condition that a response has this error code, in any of its parts; NONE, or 0: no error in any part.
@@ -37,10 +39,15 @@ def answered_condition() -> Condition:
     return Condition("answered", lambda exchange: exchange.answered_ms is not None, lambda _: "no response")
 
 
+def code_name(code: int) -> str:
+    """The name of an error code; the number of one that Kafka does not have, as a fault may set it."""
+    return ErrorCode(code).name if code in _CODES else str(code)
+
+
 def describe_errors(response: msgspec.Struct) -> str:
     """The names of the errors of a response, NONE without one."""
     codes = failure_codes(response)
-    return ", ".join(ErrorCode(code).name for code in codes) if codes else ErrorCode.NONE.name
+    return ", ".join(code_name(code) for code in codes) if codes else ErrorCode.NONE.name
 
 
 def _find_error(error: str | int) -> ErrorCode:

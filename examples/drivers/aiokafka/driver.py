@@ -188,7 +188,7 @@ async def send(client, params):
     futures = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
     if futures:
         await asyncio.wait(futures, timeout=max(deadline - loop.time(), 0))
-    return {"deliveries": [delivery(outcome) for outcome in outcomes]}
+    return {"deliveries": [delivery(params["topic"], outcome) for outcome in outcomes]}
 
 
 async def send_one(producer, params, record):
@@ -198,7 +198,7 @@ async def send_one(producer, params, record):
     return await producer.send(params["topic"], value, key, partition, record.get("timestamp"), headers)
 
 
-def delivery(outcome):
+def delivery(topic, outcome):
     if isinstance(outcome, asyncio.Future):
         if not outcome.done():
             outcome = TimeoutError("the record has not been delivered in time")
@@ -206,6 +206,8 @@ def delivery(outcome):
             outcome = outcome.exception() or outcome.result()
     if isinstance(outcome, BaseException):
         return {"error": describe(outcome)}
+    if outcome is None:  # With acks=0 the client returns nothing; the record's place is not known.
+        return {"topic": topic, "partition": -1, "offset": -1}
     return {
         **place(outcome),
         "offset": -1 if outcome.offset is None else outcome.offset,

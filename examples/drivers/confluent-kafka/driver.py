@@ -80,6 +80,7 @@ def translate(settings, kind):
 
 
 def open_client(client, kind, settings):
+    ERRORS.pop(client, None)
     events = EVENTS[client] = []
     config = {**translate(settings, kind), "error_cb": lambda error: note_error(client, error)}
     if kind == "consumer":
@@ -130,9 +131,11 @@ def send(client, topic, records, timeout_ms, partition=None):
         except ck.KafkaException as error:
             results[index] = {"error": describe(error)}
     deadline = time.monotonic() + timeout_ms / 1000
-    while None in results and time.monotonic() < deadline:
+    while None in results and time.monotonic() < deadline and client not in ERRORS:
         producer.poll(0.05)
     late = {"error": {"name": "LOCAL_TIMEOUT", "message": f"no delivery report within {timeout_ms} ms"}}
+    if client in ERRORS:  # The client goes on trying; the application sees the reason in its error callback.
+        late = {"error": describe(ERRORS.pop(client))}
     return {"deliveries": [result or late for result in results]}
 
 

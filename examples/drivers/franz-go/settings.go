@@ -31,9 +31,13 @@ type values struct {
 type setting func(raw json.RawMessage, v *values) ([]kgo.Opt, error)
 
 var common = map[string]setting{
-	"bootstrap_servers":       option(func(seeds []string) kgo.Opt { return kgo.SeedBrokers(seeds...) }),
-	"client_id":               option(kgo.ClientID),
-	"request_timeout_ms":      duration(kgo.RequestTimeoutOverhead),
+	"bootstrap_servers": option(func(seeds []string) kgo.Opt { return kgo.SeedBrokers(seeds...) }),
+	"client_id":         option(kgo.ClientID),
+	"request_timeout_ms": func(raw json.RawMessage, _ *values) ([]kgo.Opt, error) {
+		ms, err := read[int64](raw)
+		limit := time.Duration(ms) * time.Millisecond
+		return []kgo.Opt{kgo.RequestTimeoutOverhead(limit), kgo.ProduceRequestTimeout(limit)}, err
+	},
 	"connections_max_idle_ms": duration(kgo.ConnIdleTimeout),
 	"socket_setup_timeout_ms": duration(kgo.DialTimeout),
 	"metadata_max_age_ms": func(raw json.RawMessage, _ *values) ([]kgo.Opt, error) {

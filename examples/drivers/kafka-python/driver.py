@@ -53,6 +53,7 @@ KAFKA_NAMES = {
     "MESSAGE_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE", "INVALID_TOPIC": "INVALID_TOPIC_EXCEPTION",
     "INVALID_REPLICATION_ASSIGNMENT": "INVALID_REPLICA_ASSIGNMENT",
 }  # fmt: skip
+BOOTSTRAP_MS = 4000  # The constructor waits so long for a broker; by default 30 s, longer than `open` may take.
 OPEN, EVENTS = {}, {}  # By the name of the client.
 
 
@@ -90,6 +91,7 @@ def open_client(client, kind, settings):
         config[SETTINGS[kind][name]] = None if (name, value) == ("compression", "none") else value
     if kind == "consumer":
         config.setdefault("group_id", None)
+    config["bootstrap_timeout_ms"] = BOOTSTRAP_MS
     EVENTS[client] = []
     OPEN[client] = {"producer": kafka.KafkaProducer, "consumer": kafka.KafkaConsumer, "admin": KafkaAdminClient}[kind](**config)
     return {}

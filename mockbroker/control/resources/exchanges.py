@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kwire.error_codes import ErrorCode
 from mockbroker.control.models import exchanges as models
 from mockbroker.control.operations import ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 from mockbroker.journal.message_values import failure_codes
+from mockbroker.journal.response_conditions import code_name
 from mockbroker.journal.topic_condition import exchange_topics
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def exchange_model(
         answered_ms=exchange.answered_ms,
         request_bytes=exchange.request_bytes,
         response_bytes=exchange.response_bytes,
-        errors=[ErrorCode(code).name for code in codes],
+        errors=[code_name(code) for code in codes],
         topics={name: sorted(numbers) for name, numbers in topics.items()},
         faults=list(exchange.faults),
         decode_warnings=list(exchange.decode_warnings),

@@ -11,7 +11,12 @@ from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_groups import ListGroupsRequest
-from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kwire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,6 +26,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGr
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import read_batches
 from mockbroker.faults import FaultError
+from mockbroker.journal.response_conditions import describe_errors
 from tests.support.brokers.faulty_broker import FaultyBroker
 from tests.support.brokers.producer import produce, record_batch
 from tests.support.client_quotas import limit_client
@@ -467,6 +473,26 @@ def test_fields_of_the_response_are_set_in_the_rows_that_match() -> None:
 
     assert response.session_id == 5
     assert {row.partition_index: row.high_watermark for row in response.responses[0].partitions} == {0: 0, 1: 99}
+
+
+def test_unknown_tags_are_in_each_structure_of_a_response_and_in_no_version_without_tags() -> None:
+    broker = FaultyBroker()
+    broker.add("Metadata", unknown_tags=True)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="A")])
+
+    flexible = broker.call(request, 12)
+    fixed = broker.call(request, 8)
+
+    rows = [flexible, flexible.brokers[0], flexible.topics[0], flexible.topics[0].partitions[0]]
+    assert all(len(row.unknown_tagged_fields) == 1 for row in rows)
+    assert not fixed.unknown_tagged_fields
+    assert fixed.topics[0].name == "A"
+
+
+def test_an_error_code_that_kafka_does_not_have_is_shown_as_its_number() -> None:
+    response = MetadataResponse(topics=[MetadataResponseTopic(error_code=9999, name="A")])
+
+    assert describe_errors(response) == "9999"
 
 
 def test_stale_metadata_has_the_leaders_of_the_time_when_the_fault_was_added() -> None:

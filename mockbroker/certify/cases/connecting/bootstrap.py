@@ -1,9 +1,28 @@
-"""Bootstrap addresses, and the first connections."""
+"""Bootstrap addresses, the first connections, and bootstrapping again (KIP-899, KIP-1102)."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.producer_calls import send_error
+from mockbroker.certify.driver.messages import SendRecord
+
+_ALTERNATIVES = Source(
+    "Kafka documentation", "bootstrap.servers", "kafka-clients CommonClientConfigs.BOOTSTRAP_SERVERS_DOC"
+)
+_TWO = ClusterPlan(nodes=2, topics={"orders": 1})
+
+
+@contextmanager
+def _closed_port() -> Iterator[int]:
+    """A port of this machine on which nobody listens, and that nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 @case(
@@ -11,19 +30,143 @@ from mockbroker.certify.case_run import CaseRun
     title="The first bootstrap address refuses connections",
     level=Level.MUST,
     rule="A client uses the bootstrap addresses as alternatives: one that is reachable is enough.",
-    source=Source(
-        "Kafka documentation", "bootstrap.servers", "kafka-clients CommonClientConfigs.BOOTSTRAP_SERVERS_DOC"
-    ),
+    source=_ALTERNATIVES,
     needs=("producer",),
-    cluster=ClusterPlan(nodes=2, topics={"orders": 1}),
+    cluster=_TWO,
     quick=True,
 )
 def dead_address(run: CaseRun) -> None:
     """Node 1 is stopped before the client starts, and its address is the first of the two bootstrap addresses."""
     alive, dead = run.cluster.bootstrap_servers.split(",")
     run.cluster.stop_node(1)
-    producer = run.producer(bootstrap_servers=[dead, alive])
 
-    [delivery] = producer.send("orders", "first")
+    error = send_error(run.producer(bootstrap_servers=[dead, alive]), "orders", "first")
 
-    run.expect(delivery.error is None, "the record is delivered by the node that is reachable", seen=delivery.error)
+    run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
+
+
+@case(
+    "connecting.bootstrap.dead-last-address",
+    title="The last bootstrap address refuses connections",
+    level=Level.MUST,
+    rule="A client uses the bootstrap addresses as alternatives, whichever it tries first.",
+    source=_ALTERNATIVES,
+    needs=("producer",),
+    cluster=_TWO,
+)
+def dead_last_address(run: CaseRun) -> None:
+    """Node 1 is stopped before the client starts, and its address is the last of the two bootstrap addresses."""
+    alive, dead = run.cluster.bootstrap_servers.split(",")
+    run.cluster.stop_node(1)
+
+    error = send_error(run.producer(bootstrap_servers=[alive, dead]), "orders", "first")
+
+    run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
+
+
+@case(
+    "connecting.bootstrap.unknown-host",
+    title="A bootstrap address whose host name is not known",
+    level=Level.MUST,
+    rule="A host name that cannot be resolved is skipped if another address can be used.",
+    source=Source("KIP-302", "client.dns.lookup", "kafka-clients CommonClientConfigs.BOOTSTRAP_SERVERS_DOC"),
+    needs=("producer",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+)
+def unknown_host(run: CaseRun) -> None:
+    """The first of the two bootstrap addresses has a host name that does not exist (RFC 6761, .invalid)."""
+    addresses = ["broker.invalid:9092", run.cluster.bootstrap_servers]
+
+    error = send_error(run.producer(bootstrap_servers=addresses), "orders", "first")
+
+    run.expect(error is None, "the record is delivered by the other address", seen=error)
+
+
+@case(
+    "connecting.bootstrap.silent-address",
+    title="A bootstrap address that accepts connections and answers nothing",
+    level=Level.SHOULD,
+    rule="A bootstrap server that does not answer within the request timeout does not keep the client from the others.",
+    source=_ALTERNATIVES,
+    needs=("producer",),
+    settings_needed=("request_timeout_ms",),
+    cluster=ClusterPlan(nodes=2, topics={"orders": 2}, properties={"default.replication.factor": 1}),
+)
+def silent_address(run: CaseRun) -> None:
+    """Node 1 stands still: its connections are completed by the operating system, and nothing is answered."""
+    alive, silent = run.cluster.bootstrap_servers.split(",")
+    rows = run.cluster.describe_topic("orders").partitions
+    partition = next(row.partition for row in rows if row.leader == 0)
+    run.cluster.pause_node(1)
+
+    producer = run.producer(bootstrap_servers=[silent, alive], request_timeout_ms=1000)
+    error = send_error(producer, "orders", SendRecord(value="first", partition=partition))
+
+    run.expect(error is None, "the record is delivered by the other node", seen=error)
+
+
+@case(
+    "connecting.bootstrap.other-nodes",
+    title="The bootstrap server is not the leader",
+    level=Level.MUST,
+    rule="A client connects to the nodes of the metadata: the bootstrap list need not have all of them.",
+    source=Source("Kafka protocol guide", "Partitioning and bootstrapping"),
+    needs=("producer",),
+    cluster=ClusterPlan(nodes=3, topics={"orders": 3}),
+    on_kafka=True,
+)
+def other_nodes(run: CaseRun) -> None:
+    """Only node 0 is in the bootstrap list; each of the three nodes leads a partition."""
+    address = run.wire.bootstrap_servers.split(",")[0]
+    producer = run.producer(bootstrap_servers=[address])
+
+    deliveries = [producer.send("orders", "first", partition=partition)[0] for partition in range(3)]
+
+    nodes = {each.node_id for each in run.wire.requests("Produce")}
+    run.expect(not any(each.error for each in deliveries), "all records are delivered", seen=deliveries)
+    run.expect(len(nodes) == 3, "Produce to three nodes", seen=nodes, exchanges=run.wire.requests("Produce"))
+
+
+@case(
+    "connecting.bootstrap.known-nodes-gone",
+    title="None of the nodes of the metadata can be reached",
+    level=Level.MUST,
+    rule="With metadata.recovery.strategy=rebootstrap a client uses the bootstrap servers when no known node is there.",
+    source=Source("KIP-899", "Proposed Changes", "kafka-clients METADATA_RECOVERY_STRATEGY_CONFIG"),
+    needs=("producer",),
+    settings_needed=("rebootstrap",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+)
+def known_nodes_gone(run: CaseRun) -> None:
+    """The first Metadata answer has a port on which nobody listens; later ones have the right one."""
+    with _closed_port() as port:
+        run.cluster.faults.add("Metadata", times=1, set_fields={"brokers.port": port})
+
+        error = send_error(run.producer(rebootstrap=True), "orders", "first", timeout_ms=9000)
+
+    asked = run.wire.requests("Metadata")
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=asked)
+
+
+@case(
+    "connecting.bootstrap.rebootstrap-required",
+    title="The broker answers REBOOTSTRAP_REQUIRED",
+    level=Level.SHOULD,
+    rule="On REBOOTSTRAP_REQUIRED in Metadata a client forgets its nodes, and begins with the bootstrap servers.",
+    source=Source("KIP-1102", "Proposed Changes", "kafka-clients METADATA_RECOVERY_STRATEGY_CONFIG"),
+    needs=("producer",),
+    settings_needed=("rebootstrap",),
+    cluster=ClusterPlan(topics={"orders": 1}),
+)
+def rebootstrap_required(run: CaseRun) -> None:
+    """The second Metadata request is answered with REBOOTSTRAP_REQUIRED, if it has version 13."""
+    condition = {"first": 2, "times": 1, "optional": True}
+    run.cluster.faults.add("Metadata", set_fields={"error_code": 129}, **condition)
+
+    error = send_error(run.producer(rebootstrap=True), "orders", "first")
+    again = send_error(run.producer("again", rebootstrap=True), "orders", "second")
+
+    asked = run.wire.requests("Metadata")
+    if asked and asked[-1].api_version < 13:
+        run.note("the client sends Metadata below version 13, which has no such error")
+    run.expect([error, again] == [None, None], "the records are delivered", seen=[error, again], exchanges=asked)

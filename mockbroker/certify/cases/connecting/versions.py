@@ -2,25 +2,170 @@
 
 from __future__ import annotations
 
-from mockbroker.certify.case import ClusterPlan, Level, Source, case
+import re
+
+from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.producer_calls import error_name, send_error
+
+_NEGOTIATION = Source("KIP-35", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions")
+_ONE = ClusterPlan(topics={"orders": 1})
+
+
+def older(release: str) -> Case:
+    """A case in which the broker has the versions of an older release."""
+
+    def play(run: CaseRun) -> None:
+        producer = run.producer(idempotence=False) if "idempotence" in run.hello.settings else run.producer()
+        error = send_error(producer, "orders", "first")
+
+        sent = run.wire.requests()
+        closed = [each for each in sent if each.closed]
+        run.expect(error is None, "the record is delivered", seen=error, exchanges=sent)
+        run.expect(not closed, "no request in a version that the broker does not have", exchanges=closed)
+
+    play.__doc__ = f"ApiVersions lists the APIs and versions of Kafka {release}; others close the connection."
+    return case(
+        f"connecting.versions.kafka-{release.replace('.', '-')}",
+        title=f"A broker with the versions of Kafka {release}",
+        level=Level.MUST if release != "1.0" else Level.SHOULD,
+        rule="A client sends each API in a version that both the client and the broker have.",
+        source=_NEGOTIATION,
+        needs=("producer",),
+        cluster=ClusterPlan(topics={"orders": 1}, versions=release),
+    )(play)
+
+
+kafka_3_7 = older("3.7")
+kafka_2_1 = older("2.1")
 
 
 @case(
     "connecting.versions.older-produce",
     title="A broker that has only older versions of Produce",
     level=Level.MUST,
-    rule="A client sends an API in the highest version that both the client and the broker have.",
-    source=Source("KIP-35", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions"),
+    rule="A client sends an API in a version that the broker lists.",
+    source=_NEGOTIATION,
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Produce": 8}),
     quick=True,
 )
 def older_produce(run: CaseRun) -> None:
-    """ApiVersions lists Produce up to version 8 only. A record that the application sends must arrive in version 8."""
-    [delivery] = run.producer().send("orders", "first")
+    """ApiVersions lists Produce up to version 8 only."""
+    error = send_error(run.producer(), "orders", "first")
 
     produced = run.wire.requests("Produce")
-    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
+    run.expect(error is None, "the record is delivered", seen=error)
     versions = sorted({exchange.api_version for exchange in produced})
-    run.expect(versions == [8], "Produce in version 8", seen=f"versions {versions}", exchanges=produced)
+    run.expect(
+        versions and versions[-1] <= 8, "Produce in version 8 or less", seen=f"versions {versions}", exchanges=produced
+    )
+
+
+@case(
+    "connecting.versions.older-metadata",
+    title="A broker that has only older versions of Metadata and FindCoordinator",
+    level=Level.MUST,
+    rule="A client sends an API in a version that the broker lists.",
+    source=_NEGOTIATION,
+    needs=("consumer.classic",),
+    cluster=ClusterPlan(topics={"orders": 1}, versions={"Metadata": 7, "FindCoordinator": 2, "Fetch": 11}),
+)
+def older_metadata(run: CaseRun) -> None:
+    """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record."""
+    run.produce("orders", "first")
+    consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
+    consumer.subscribe("orders")
+
+    polled = consumer.poll_until(records=1)
+
+    run.expect(polled.values == ["first"], "the record", seen=polled.values)
+    for api, limit in (("Metadata", 7), ("FindCoordinator", 2), ("Fetch", 11)):
+        sent = run.wire.requests(api)
+        versions = sorted({each.api_version for each in sent})
+        run.expect(versions[-1] <= limit, f"{api} up to {limit}", seen=versions, exchanges=sent)
+
+
+@case(
+    "connecting.versions.v0-fallback",
+    title="A broker that does not have the client's version of ApiVersions",
+    level=Level.MUST,
+    rule="UNSUPPORTED_VERSION comes in the form of version 0, and the client asks in a lower one.",
+    source=Source("KIP-511", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions"),
+    needs=("producer",),
+    cluster=ClusterPlan(topics={"orders": 1}, versions={"ApiVersions": 0}),
+    quick=True,
+)
+def v0_fallback(run: CaseRun) -> None:
+    """ApiVersions above version 0 is answered in version 0 with UNSUPPORTED_VERSION and the versions that it has."""
+    error = send_error(run.producer(), "orders", "first")
+
+    asked = run.wire.requests("ApiVersions")
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=asked)
+    run.expect(
+        any(each.api_version == 0 and each.response.error_code == 0 for each in asked),
+        "ApiVersions in version 0",
+        seen=[each.api_version for each in asked],
+        exchanges=asked,
+    )
+
+
+@case(
+    "connecting.versions.newer-broker",
+    title="A broker that has newer versions than the client knows",
+    level=Level.MUST,
+    rule="A client sends its own highest version to a broker that has higher ones.",
+    source=_NEGOTIATION,
+    needs=("producer",),
+    cluster=_ONE,
+)
+def newer_broker(run: CaseRun) -> None:
+    """ApiVersions lists every API up to version 99."""
+    run.cluster.faults.add("ApiVersions", set_fields={"api_keys.max_version": 99})
+
+    error = send_error(run.producer(), "orders", "first")
+
+    sent = run.wire.requests()
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=sent)
+
+
+@case(
+    "connecting.versions.software-name",
+    title="The name and version of the client software",
+    level=Level.SHOULD,
+    rule="A client that sends ApiVersions 3 gives its name and version, in Latin characters, digits, dots and dashes.",
+    source=Source("KIP-511", "Public Interfaces, Request Validation"),
+    needs=("producer",),
+    cluster=_ONE,
+    on_kafka=True,
+)
+def software_name(run: CaseRun) -> None:
+    """Nothing fails."""
+    error = send_error(run.producer(), "orders", "first")
+
+    run.expect(error is None, "the record is delivered", seen=error)
+    asked = [each for each in run.wire.requests("ApiVersions") if each.api_version >= 3]
+    if not asked:
+        run.note("the client sends ApiVersions below version 3 only")
+    pattern = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+    for each in asked:
+        given = (each.request.client_software_name, each.request.client_software_version)
+        run.expect(all(pattern.fullmatch(text) for text in given), "a name and a version", seen=given, exchanges=each)
+
+
+@case(
+    "connecting.versions.missing-api",
+    title="A broker without the API that a feature needs",
+    level=Level.MUST,
+    rule="A client does not send an API that the broker does not list: it reports that the feature is not supported.",
+    source=_NEGOTIATION,
+    needs=("producer.idempotence",),
+    cluster=ClusterPlan(topics={"orders": 1}, versions={"InitProducerId": -1}),
+)
+def missing_api(run: CaseRun) -> None:
+    """ApiVersions does not list InitProducerId, which an idempotent producer needs."""
+    error = send_error(run.producer(idempotence=True, acks="all"), "orders", "first", timeout_ms=6000)
+
+    run.note(f"the client reports {error_name(error)}")
+    run.wire.assert_never("InitProducerId")
+    run.should(error_name(error) not in (None, "LOCAL_TIMEOUT"), "an error that says so", seen=error)

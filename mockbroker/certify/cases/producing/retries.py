@@ -2,30 +2,142 @@
 
 from __future__ import annotations
 
-from mockbroker.certify.case import ClusterPlan, Level, Source, case
+from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.producer_calls import not_idempotent, sent_batches
+from mockbroker.certify.driver.messages import SendRecord
+
+_ONE = ClusterPlan(topics={"orders": 1})
+
+
+def refused_once(code: str, name: str, *, level: Level = Level.MUST, quick: bool = False) -> Case:
+    """A case in which the first Produce request is refused with a retriable error."""
+
+    def play(run: CaseRun) -> None:
+        run.cluster.faults.add("Produce", times=1, error=code)
+
+        [delivery] = run.producer().send("orders", "first")
+
+        refused, *retried = run.wire.requests("Produce")
+        values = [record.value for record in run.cluster.read("orders")]
+        run.expect(delivery.error is None, "the record is delivered by a retry", seen=delivery.error, exchanges=refused)
+        run.expect(len(retried) == 1, "one more Produce request", seen=f"{len(retried)}", exchanges=[refused, *retried])
+        run.expect(values == [b"first"], "the record stands once in the log", seen=values, exchanges=retried)
+
+    play.__doc__ = f"The first Produce request is answered with {code}, and nothing is appended."
+    return case(
+        f"producing.retries.{name}",
+        title=f"Produce is refused once with {code}",
+        level=level,
+        rule=f"{code} is retriable: the producer sends the batch again, and the application sees no error.",
+        source=Source("Kafka protocol guide", "Error Codes", "kafka-clients ProducerConfig.RETRIES_CONFIG, Callback"),
+        needs=("producer",),
+        cluster=_ONE,
+        quick=quick,
+    )(play)
+
+
+not_leader = refused_once("NOT_LEADER_OR_FOLLOWER", "not-leader", quick=True)
+unknown_topic = refused_once("UNKNOWN_TOPIC_OR_PARTITION", "unknown-topic")
+leader_not_available = refused_once("LEADER_NOT_AVAILABLE", "leader-not-available")
+storage_error = refused_once("KAFKA_STORAGE_ERROR", "storage-error")
+not_enough_replicas = refused_once("NOT_ENOUGH_REPLICAS", "not-enough-replicas")
+request_timed_out = refused_once("REQUEST_TIMED_OUT", "request-timed-out")
+corrupt_message = refused_once("CORRUPT_MESSAGE", "corrupt-message", level=Level.SHOULD)
 
 
 @case(
-    "producing.retries.not-leader",
-    title="Produce is refused once with NOT_LEADER_OR_FOLLOWER",
-    level=Level.MUST,
-    rule="The error is retriable: the producer refreshes its metadata and sends the batch again.",
-    source=Source("Kafka protocol guide", "Error codes", "kafka-clients NotLeaderOrFollowerException, retries"),
+    "producing.retries.not-leader-refreshes",
+    title="Metadata is refreshed after NOT_LEADER_OR_FOLLOWER",
+    level=Level.SHOULD,
+    rule="The error says that the client's metadata are out of date: the client requests new ones.",
+    source=Source(
+        "Kafka protocol guide", "Partitioning and bootstrapping", "kafka-clients NotLeaderOrFollowerException"
+    ),
     needs=("producer",),
-    cluster=ClusterPlan(topics={"orders": 1}),
-    quick=True,
+    cluster=_ONE,
 )
-def not_leader(run: CaseRun) -> None:
-    """The first Produce request is answered with NOT_LEADER_OR_FOLLOWER, and nothing is appended."""
+def not_leader_refreshes(run: CaseRun) -> None:
+    """The first Produce request is answered with NOT_LEADER_OR_FOLLOWER; no leader has moved."""
     run.cluster.faults.add("Produce", times=1, error="NOT_LEADER_OR_FOLLOWER")
 
     [delivery] = run.producer().send("orders", "first")
 
-    refused, *retried = run.wire.requests("Produce")
-    run.expect(delivery.error is None, "the record is delivered by a retry", seen=delivery.error, exchanges=refused)
-    run.expect(len(retried) == 1, "one more Produce request", seen=f"{len(retried)}", exchanges=[refused, *retried])
+    refused = run.wire.requests("Produce")[0]
+    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error, exchanges=refused)
     refreshed = run.find_request("Metadata", after=refused)
-    run.should(
-        refreshed, "metadata is refreshed after NOT_LEADER_OR_FOLLOWER", seen="no Metadata request", exchanges=refused
-    )
+    run.expect(refreshed, "a Metadata request after the error", seen="none", exchanges=refused)
+
+
+@case(
+    "producing.retries.after-append",
+    title="Produce is refused with NOT_ENOUGH_REPLICAS_AFTER_APPEND, and was appended",
+    level=Level.MUST,
+    rule="The error is retriable, and the retry of an idempotent producer is recognized as a duplicate.",
+    source=Source(
+        "KIP-98", "Idempotent Producer Guarantees", "kafka-clients NotEnoughReplicasAfterAppendException, Callback"
+    ),
+    needs=("producer.idempotence",),
+    cluster=_ONE,
+)
+def after_append(run: CaseRun) -> None:
+    """The first Produce request is appended, and answered with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+    run.cluster.faults.add("Produce", times=1, after=True, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+
+    [delivery] = run.producer(idempotence=True, acks="all").send("orders", "first")
+
+    produced = run.wire.requests("Produce")
+    values = [record.value for record in run.cluster.read("orders")]
+    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error, exchanges=produced)
+    run.expect(values == [b"first"], "the record stands once in the log", seen=values, exchanges=produced)
+    run.expect(len(produced) == 2, "one retry", seen=f"{len(produced) - 1}", exchanges=produced)
+
+
+@case(
+    "producing.retries.one-partition",
+    title="One of two partitions is refused",
+    level=Level.MUST,
+    rule="Each partition has its own error: a producer retries only the batch that was refused.",
+    source=Source("Kafka protocol guide", "Produce API", "kafka-clients ProducerConfig.RETRIES_CONFIG"),
+    needs=("producer",),
+    cluster=ClusterPlan(topics={"orders": 2}),
+)
+def one_partition(run: CaseRun) -> None:
+    """The first batch for partition 0 is answered with NOT_LEADER_OR_FOLLOWER; partition 1 is appended."""
+    run.cluster.faults.add("Produce", partition=0, times=1, error="NOT_LEADER_OR_FOLLOWER")
+    producer = run.producer(linger_ms=50) if "linger_ms" in run.hello.settings else run.producer()
+
+    deliveries = producer.send("orders", *(_record(value, partition) for partition, value in enumerate(["a", "b"])))
+
+    produced = run.wire.requests("Produce")
+    values = [[each.value for each in run.cluster.read("orders", partition=partition)] for partition in (0, 1)]
+    run.expect(not any(each.error for each in deliveries), "both records are delivered", seen=deliveries)
+    run.expect(values == [[b"a"], [b"b"]], "each record stands once in the log", seen=values, exchanges=produced)
+    count = len(sent_batches(produced, 1))
+    run.expect(count == 1, "the batch of partition 1 is sent once", seen=f"{count} times", exchanges=produced)
+
+
+def _record(value: str, partition: int) -> SendRecord:
+    return SendRecord(value=value, partition=partition)
+
+
+@case(
+    "producing.retries.none",
+    title="A producer with retries=0",
+    level=Level.MUST,
+    rule="With retries=0 a batch is sent once, and its retriable error is reported to the application.",
+    source=Source("Kafka documentation", "retries", "kafka-clients ProducerConfig.RETRIES_CONFIG"),
+    needs=("producer",),
+    settings_needed=("retries",),
+    cluster=_ONE,
+)
+def no_retries(run: CaseRun) -> None:
+    """The first Produce request is answered with NOT_ENOUGH_REPLICAS."""
+    run.cluster.faults.add("Produce", times=1, error="NOT_ENOUGH_REPLICAS")
+
+    [delivery] = run.producer(**not_idempotent(run, retries=0)).send("orders", "first")
+
+    produced = run.wire.requests("Produce")
+    name = delivery.error.name if delivery.error else None
+    run.expect(name == "NOT_ENOUGH_REPLICAS", "the error of the broker", seen=delivery, exchanges=produced)
+    run.expect(len(produced) == 1, "one Produce request", seen=f"{len(produced)}", exchanges=produced)
