@@ -25,7 +25,11 @@ func illegalState(message string) error { return &localError{"LOCAL_ILLEGAL_STAT
 // describe gives an error the name that it has in the protocol; retriable is what the client says about Kafka's errors.
 func describe(err error) object {
 	if code, ok := errors.AsType[*kerr.Error](err); ok {
-		return object{"name": code.Message, "message": err.Error(), "retriable": code.Retriable}
+		name := code.Message
+		if code == kerr.NotLeaderForPartition {
+			name = "NOT_LEADER_OR_FOLLOWER" // Its name since Kafka 2.6.
+		}
+		return object{"name": name, "message": err.Error(), "retriable": code.Retriable}
 	}
 	return object{"name": localName(err), "message": err.Error()}
 }

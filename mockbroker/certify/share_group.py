@@ -1,0 +1,179 @@
+"""Share groups for cases: their start without a member, their configuration, and what members acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar, Unpack
+
+from kwire.client import Client
+from kwire.error_codes import ErrorCode
+from kwire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.driver.handles import ShareConsumerHandle
+from mockbroker.certify.driver.messages import ErrorInfo
+from mockbroker.certify.driver.settings import ShareConsumerSettings
+from mockbroker.journal import Exchange
+from mockbroker.journal.request_history import RequestHistory
+
+T = TypeVar("T")
+
+#: The name of the clients of this module in the history.
+CLIENT_ID = "certify"
+#: The group of most cases.
+GROUP = "shop"
+#: The types of acknowledgements on the wire.
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+_GROUP_RESOURCE = 32
+_ACKNOWLEDGING = ("ShareFetch", "ShareAcknowledge")
+
+
+class SentAcknowledgement(NamedTuple):
+    """An acknowledgement of one offset on the wire. type: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+
+    error: its result, "NONE" if the broker carried it out; None if there is no response, or none for its partition.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    type: int
+    error: str | None
+    exchange: Exchange[Any, Any]
+
+
+def create_group(run: CaseRun, *topics: str, group_id: str = GROUP) -> None:
+    """Create a share group that starts at offset 0 of all partitions, so that its first member gets them at once."""
+    run.wire.wait_until(lambda: _set_start_offsets(run, group_id, topics))
+
+
+def join(
+    run: CaseRun, *topics: str, name: str | None = None, group_id: str = GROUP, **settings: Unpack[ShareConsumerSettings]
+) -> ShareConsumerHandle:
+    """Create the group as `create_group`, and open a share consumer that is subscribed to the topics."""
+    create_group(run, *topics, group_id=group_id)
+    consumer = run.share_consumer(name, group_id=group_id, **settings)
+    consumer.subscribe(*topics)
+    return consumer
+
+
+def join_explicit(run: CaseRun, *topics: str, name: str | None = None) -> ShareConsumerHandle:
+    """As `join`, with explicit acknowledgements."""
+    return join(run, *topics, name=name, share_acknowledgement_mode="explicit")
+
+
+def set_group_config(run: CaseRun, name: str, value: object, *, group_id: str = GROUP) -> None:
+    """Set a dynamic configuration of the group, as `share.isolation.level`."""
+    config = AlterableConfig(name=name, config_operation=0, value=str(value))
+    resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configs=[config])
+    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
+        response = client.send(IncrementalAlterConfigsRequest(resources=[resource]))
+    for answer in response.responses:
+        if answer.error_code:
+            raise RuntimeError(f"{name}={value}: {ErrorCode(answer.error_code).name} {answer.error_message}")
+
+
+def reassign(run: CaseRun, topic: str, partition: int, node: int) -> None:
+    """Move a partition to another node, and wait until this is its leader."""
+    row = ReassignablePartition(partition_index=partition, replicas=(node,))
+    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
+        client.send(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=[row])]))
+    run.wire.wait_until(lambda: run.cluster.describe_topic(topic).partitions[partition].leader == node)
+
+
+def acknowledgements(run: CaseRun, topic: str | None = None) -> list[SentAcknowledgement]:
+    """Every acknowledgement that clients sent until now, of one offset each, in order."""
+    history = run.wire.requests()
+    return [
+        sent
+        for exchange in history
+        if exchange.api_name in _ACKNOWLEDGING
+        for sent in _acknowledgements_of(exchange, history)
+        if topic in (None, sent.topic)
+    ]
+
+
+def carrying(sent: list[SentAcknowledgement]) -> list[Exchange[Any, Any]]:
+    """The exchanges of acknowledgements, each once."""
+    return list({each.exchange.number: each.exchange for each in sent}.values())
+
+
+def session_requests(run: CaseRun, *, node: int = 0, after: int = 0) -> list[Exchange[Any, Any]]:
+    """The ShareFetch and ShareAcknowledge requests to a node, in order."""
+    asked = run.wire.requests(node=node, after=after)
+    return [exchange for exchange in asked if exchange.api_name in _ACKNOWLEDGING]
+
+
+def is_named(error: ErrorInfo | None, *names: str) -> bool:
+    """Whether a result is one of these errors."""
+    return error is not None and error.name in names
+
+
+def _acknowledgements_of(exchange: Exchange[Any, Any], history: RequestHistory[Any, Any]) -> Iterator[SentAcknowledgement]:
+    for topic in exchange.request.topics:
+        name = history.topic_names.get(topic.topic_id, topic.topic_id.hex())
+        for partition in topic.partitions:
+            error = _result_of(exchange, topic.topic_id, partition.partition_index)
+            for batch in partition.acknowledgement_batches:
+                offsets = range(batch.first_offset, batch.last_offset + 1)
+                types = batch.acknowledge_types
+                each_type = types if len(types) == len(offsets) else types[:1] * len(offsets)
+                for offset, kind in zip(offsets, each_type, strict=True):
+                    yield SentAcknowledgement(name, partition.partition_index, offset, kind, error, exchange)
+
+
+def _result_of(exchange: Exchange[Any, Any], topic_id: bytes, partition: int) -> str | None:
+    """The result of the acknowledgements of a partition in the response."""
+    response = exchange.response
+    if response is None:
+        return None
+    if response.error_code:
+        return ErrorCode(response.error_code).name
+    field = "acknowledge_error_code" if exchange.api_name == "ShareFetch" else "error_code"
+    for topic in response.responses:
+        for row in topic.partitions:
+            if (topic.topic_id, row.partition_index) == (topic_id, partition):
+                return ErrorCode(getattr(row, field)).name
+    return None
+
+
+def _set_start_offsets(run: CaseRun, group_id: str, topics: tuple[str, ...]) -> bool:
+    """Initialize the share partitions. Returns: False while a coordinator is not there yet."""
+    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
+        wanted = [MetadataRequestTopic(name=name) for name in topics]
+        metadata = client.send(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        [found] = client.send(FindCoordinatorRequest(coordinator_keys=(group_id,))).coordinators
+    if found.error_code:
+        return False
+    request = AlterShareGroupOffsetsRequest(
+        group_id=group_id,
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name=topic.name,
+                partitions=[
+                    AlterShareGroupOffsetsRequestPartition(partition_index=row.partition_index, start_offset=0)
+                    for row in topic.partitions
+                ],
+            )
+            for topic in metadata.topics
+        ],
+    )
+    with Client(f"{found.host}:{found.port}", client_id=CLIENT_ID) as client:
+        response = client.send(request)
+    rows = [row.error_code for topic in response.responses for row in topic.partitions]
+    return response.error_code == 0 and bool(rows) and not any(rows)
