@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar, Unpack
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Unpack
 
 from kwire.client import Client
 from kwire.error_codes import ErrorCode
@@ -17,6 +17,7 @@ from kwire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
 )
+from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -28,10 +29,9 @@ from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.handles import ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ShareConsumerSettings
+from mockbroker.cluster_methods.waiting import WaitTimeout
 from mockbroker.journal import Exchange
 from mockbroker.journal.request_history import RequestHistory
-
-T = TypeVar("T")
 
 #: The name of the clients of this module in the history.
 CLIENT_ID = "certify"
@@ -88,6 +88,15 @@ def set_group_config(run: CaseRun, name: str, value: object, *, group_id: str = 
             raise RuntimeError(f"{name}={value}: {ErrorCode(answer.error_code).name} {answer.error_message}")
 
 
+def add_partitions(run: CaseRun, topic: str, count: int) -> None:
+    """Give a topic this many partitions in all."""
+    wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
+        [result] = client.send(CreatePartitionsRequest(topics=[wanted], timeout_ms=5_000)).results
+    if result.error_code:
+        raise RuntimeError(f"partitions of {topic}: {ErrorCode(result.error_code).name} {result.error_message}")
+
+
 def reassign(run: CaseRun, topic: str, partition: int, node: int) -> None:
     """Move a partition to another node, and wait until this is its leader."""
     row = ReassignablePartition(partition_index=partition, replicas=(node,))
@@ -117,6 +126,15 @@ def session_requests(run: CaseRun, *, node: int = 0, after: int = 0) -> list[Exc
     """The ShareFetch and ShareAcknowledge requests to a node, in order."""
     asked = run.wire.requests(node=node, after=after)
     return [exchange for exchange in asked if exchange.api_name in _ACKNOWLEDGING]
+
+
+def is_reached(run: CaseRun, predicate: Callable[[], object], *, timeout_s: float = 5.0) -> bool:
+    """Wait until a function returns something true. Returns: whether it did so in time."""
+    try:
+        run.wire.wait_until(lambda: bool(predicate()), timeout_s=timeout_s)
+    except WaitTimeout:
+        return False
+    return True
 
 
 def is_named(error: ErrorInfo | None, *names: str) -> bool:

@@ -193,6 +193,7 @@ func (c *consumer) poll(ctx context.Context, p *params) (any, error) {
 		defer time.AfterFunc(time.Duration(*p.WakeupAfterMs)*time.Millisecond, cancel).Stop()
 	}
 	c.mu.Lock()
+	c.acks = nil
 	c.stopPoll = cancel
 	if len(c.events) > 0 {
 		cancel()

@@ -34,22 +34,30 @@ func (c *consumer) callShare(ctx context.Context, method string, p *params) (any
 	return nil, unsupported("method " + method + " of a share consumer")
 }
 
-// flush sends the acknowledgements and waits for their results.
+// flush sends the acknowledgements and waits. Its results are those since the last poll, because the client sends
+// acknowledgements by itself as soon as it can.
 func (c *consumer) flush(ctx context.Context) (any, error) {
-	c.mu.Lock()
-	c.acks = nil
-	c.mu.Unlock()
 	c.mark()
 	if err := c.client.FlushAcks(ctx); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	partitions := []any{}
+	type topicPartition struct {
+		topic     string
+		partition int32
+	}
+	errs := map[topicPartition]error{}
 	for _, result := range c.acks {
-		partitions = append(partitions, object{
-			"topic": result.Topic, "partition": result.Partition, "error": describeOrNull(result.Err),
-		})
+		at := topicPartition{result.Topic, result.Partition}
+		if errs[at] == nil {
+			errs[at] = result.Err
+		}
+	}
+	c.acks = nil
+	partitions := []any{}
+	for at, err := range errs {
+		partitions = append(partitions, object{"topic": at.topic, "partition": at.partition, "error": describeOrNull(err)})
 	}
 	return object{"partitions": partitions}, nil
 }

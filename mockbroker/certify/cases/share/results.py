@@ -208,9 +208,11 @@ def answer_without_row(run: CaseRun) -> None:
 def lock_expired(run: CaseRun) -> None:
     """The clock moves by 31 s while the application holds a record; until its commit no fetch gets records."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
+    run.produce("orders", "first")
+    [held] = consumer.poll_until(records=1).records
     _refuse_fetches(run)
     run.cluster.clock.advance(31_000)
+    consumer.acknowledge(held)
     results = consumer.commit()
 
     sent = carrying(acknowledgements(run))
@@ -258,7 +260,8 @@ def _hold(run: CaseRun, consumer: ShareConsumerHandle, partitions: int) -> None:
 
 def _refuse_fetches(run: CaseRun) -> None:
     """From now on no ShareFetch acquires records, so that the client cannot fetch ahead those whose locks expire."""
-    run.cluster.faults.add("ShareFetch", topic="orders", error="UNKNOWN_SERVER_ERROR", optional=True)
+    condition = f"not ({_ACKNOWLEDGES})"
+    run.cluster.faults.add("ShareFetch", topic="orders", filter=condition, error="KAFKA_STORAGE_ERROR", optional=True)
     run.wire.wait_until(lambda: not run.wire.requests("ShareFetch").unanswered())
 
 
