@@ -122,9 +122,9 @@ def carrying(sent: list[SentAcknowledgement]) -> list[Exchange[Any, Any]]:
     return list({each.exchange.number: each.exchange for each in sent}.values())
 
 
-def session_requests(run: CaseRun, *, node: int = 0, after: int = 0) -> list[Exchange[Any, Any]]:
-    """The ShareFetch and ShareAcknowledge requests to a node, in order."""
-    asked = run.wire.requests(node=node, after=after)
+def session_requests(run: CaseRun, *, node: int | None = None, after: int = 0) -> list[Exchange[Any, Any]]:
+    """The ShareFetch and ShareAcknowledge requests to a node, or to all, in order."""
+    asked = run.wire.requests(after=after) if node is None else run.wire.requests(node=node, after=after)
     return [exchange for exchange in asked if exchange.api_name in _ACKNOWLEDGING]
 
 

@@ -10,7 +10,7 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ShareConsumerHandle
-from mockbroker.certify.share_group import join
+from mockbroker.certify.share_group import is_reached, join
 from mockbroker.journal import Exchange
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
@@ -19,7 +19,7 @@ _BACKOFF = Source("Kafka documentation", "retry.backoff.ms", "kafka-clients Comm
 _SLACK_S = 3.0
 #: The requests of the same kind that a client may send in a second while each is refused; the default of
 #: retry.backoff.ms, 100, allows 10.
-_REFUSED_A_SECOND = 50
+_REFUSED_A_SECOND = 30
 #: The time in which requests are counted, seconds.
 _WINDOW_S = 1.0
 
@@ -54,7 +54,11 @@ def fetch_rate(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def not_leader(run: CaseRun) -> None:
-    """Each ShareFetch is answered with NOT_LEADER_OR_FOLLOWER for orders-0 for a second, without another leader."""
+    """Each ShareFetch is answered with NOT_LEADER_OR_FOLLOWER for orders-0 for a second, without another leader.
+
+    Kafka's Java client 4.4.0 does not wait: it asks for metadata, and fetches at once. retry.backoff.ms is documented as
+    the wait before a failed request to a partition is repeated, against a tight loop.
+    """
     _expect_backoff(run, "NOT_LEADER_OR_FOLLOWER")
 
 
@@ -68,29 +72,11 @@ def not_leader(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def unknown_topic_id(run: CaseRun) -> None:
-    """Each ShareFetch is answered with UNKNOWN_TOPIC_ID for orders-0 for a second."""
+    """Each ShareFetch is answered with UNKNOWN_TOPIC_ID for orders-0 for a second.
+
+    Kafka's Java client 4.4.0 does not wait here either; see share.idle.not-leader.
+    """
     _expect_backoff(run, "UNKNOWN_TOPIC_ID")
-
-
-@case(
-    "share.idle.session-limit",
-    title="No busy loop while there is no room for the session",
-    level=Level.SHOULD,
-    rule="Where an error does not go away the client waits before it tries again (retry.backoff.ms).",
-    source=_BACKOFF,
-    needs=("share",),
-    cluster=_ORDERS,
-)
-def session_limit(run: CaseRun) -> None:
-    """Each ShareFetch is answered with SHARE_SESSION_LIMIT_REACHED at once for a second."""
-    run.cluster.faults.add("ShareFetch", error="SHARE_SESSION_LIMIT_REACHED", error_at="top")
-    consumer = join(run, "orders")
-    consumer.poll_until(lambda _: run.wire.requests("ShareFetch").answered())
-
-    fetches = _count(run, consumer, "ShareFetch")
-
-    seen = f"{len(fetches)}"
-    run.expect(len(fetches) <= _REFUSED_A_SECOND, f"at most {_REFUSED_A_SECOND} a second", seen=seen, exchanges=fetches[:3])
 
 
 @case(
@@ -234,7 +220,9 @@ def other_partition(run: CaseRun) -> None:
     """Each ShareFetch is answered with NOT_LEADER_OR_FOLLOWER for orders-1; orders-0 is handled as always."""
     consumer = join(run, "orders")
     run.start_share_group(consumer, "shop", "orders")
-    run.cluster.faults.add("ShareFetch", topic="orders", partition=1, error="NOT_LEADER_OR_FOLLOWER")
+    error = "NOT_LEADER_OR_FOLLOWER"
+    run.cluster.faults.add("ShareFetch", topic="orders", partition=1, error=error)
+    consumer.poll_until(lambda _: run.wire.requests("ShareFetch").answered(error=error))
     run.produce("orders", "first", partition=0)
 
     values = consumer.poll_until(records=1).values
@@ -254,20 +242,22 @@ def other_partition(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def corrupt_batch(run: CaseRun) -> None:
-    """The first answer with records has a wrong CRC; then a second record comes."""
-    consumer = join(run, "orders", check_crcs=True)
-    run.start_share_group(consumer, "shop", "orders")
-    run.cluster.faults.add("ShareFetch", topic="orders", corrupt_records=True, times=1, optional=True)
+    """The answers with the record "broken" have a wrong CRC, until one was sent; then the record "whole" comes."""
     run.produce("orders", "broken")
+    run.cluster.faults.add("ShareFetch", topic="orders", corrupt_records=True)
+    consumer = join(run, "orders", check_crcs=True)
     seen: list[str | None] = []
-    run.wire.wait_until(lambda: _has_records(run) or seen.extend(_poll(consumer)))
+    run.wire.wait_until(lambda: seen.extend(_poll(consumer)) or _has_records(run))
     seen.extend(_poll(consumer))
-    run.cluster.faults.clear()
-    run.produce("orders", "whole")
-    run.wire.wait_until(lambda: seen.extend(_poll(consumer)) or "whole" in seen)
-
     fetches = [each for each in run.wire.requests("ShareFetch") if each.faults]
-    run.expect("broken" not in seen, "no record of the broken batch", seen=seen, exchanges=fetches)
+    run.expect(not seen, "no record while the CRC is wrong", seen=seen, exchanges=fetches)
+    run.cluster.faults.clear()
+    last = run.wire.requests()[-1]
+    is_reached(run, lambda: seen.extend(_poll(consumer)) or run.wire.requests("ShareFetch", after=last))
+    run.produce("orders", "whole")
+    is_reached(run, lambda: seen.extend(_poll(consumer)) or "whole" in seen, timeout_s=6)
+
+    run.expect("whole" in seen, "the record after it", seen=seen, exchanges=fetches)
 
 
 def _expect_backoff(run: CaseRun, error: str) -> None:

@@ -163,7 +163,7 @@ def node_endpoints(run: CaseRun) -> None:
     run.cluster.move_leader("orders", 0)
     run.produce("orders", "first")
 
-    values = consumer.poll_until(records=1, timeout_s=4).values
+    values = consumer.poll_until(records=1, timeout_s=3).values
 
     at_new = run.wire.requests("ShareFetch", node=1 - old)
     run.expect(values == ["first"], "the record of the new leader", seen=values, exchanges=at_new)

@@ -10,6 +10,7 @@ from mockbroker.certify.share_group import (
     GAP,
     acknowledgements,
     carrying,
+    is_reached,
     join,
     join_explicit,
     set_group_config,
@@ -245,18 +246,21 @@ def batch_optimized(run: CaseRun) -> None:
     on_kafka=True,
 )
 def two_members(run: CaseRun) -> None:
-    """No fault: both members poll in turn; the first one holds what it has got."""
+    """No fault: two members poll in turn while eight records are produced, each in a batch of its own."""
     first = join(run, "orders", name="first")
     second = run.share_consumer("second", group_id="shop")
     second.subscribe("orders")
-    run.produce("orders", "value-0")
-    held = first.poll_until(records=1).values
-    run.produce("orders", "value-1")
+    run.start_share_group(first, "shop", "orders")
+    run.start_share_group(second, "shop", "orders")
+    wanted = [f"value-{number}" for number in range(8)]
+    for value in wanted:
+        run.produce("orders", value)
+    values: list[str] = []
+    is_reached(run, lambda: [values.extend(map(str, member.poll(timeout_ms=200).values)) for member in (first, second)]
+               and len(values) >= len(wanted))
 
-    values = second.poll_until(records=1).values
-
-    run.expect(held == ["value-0"], "value-0 for the first member", seen=held)
-    run.expect(values == ["value-1"], "value-1 alone for the second member", seen=values)
+    fetches = run.wire.requests("ShareFetch")
+    run.expect(sorted(values) == wanted, "each record once", seen=sorted(values), exchanges=fetches)
 
 
 def _transact(run: CaseRun, value: str, *, is_committed: bool) -> None:

@@ -212,7 +212,7 @@ def connection_lost(run: CaseRun) -> None:
 def incremental(run: CaseRun) -> None:
     """No fault, and no records: the session is open, and nothing changes."""
     consumer = join(run, "orders")
-    consumer.poll_until(lambda _: len(run.wire.requests("ShareFetch", node=0)) > 2)
+    consumer.poll_until(lambda _: len(run.wire.requests("ShareFetch")) > 2)
 
     later = [each for each in session_requests(run) if each.request.share_session_epoch > 1]
     naming = [each for each in later if each.request.topics]

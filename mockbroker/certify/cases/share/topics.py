@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import Polled, ShareConsumerHandle
 from mockbroker.certify.share_group import add_partitions, create_group, is_reached, join
+from mockbroker.journal import Exchange
 
 _SUBSCRIBE = Source("KIP-932", "Share group membership", "kafka-clients KafkaShareConsumer.subscribe")
 
@@ -49,11 +52,10 @@ def created_later(run: CaseRun) -> None:
     """The topic is created after the member has joined. metadata_max_age_ms is 500."""
     consumer = run.share_consumer(group_id="shop", metadata_max_age_ms=500)
     consumer.subscribe("orders")
-    run.wire.wait_until(lambda: _poll(consumer) and run.wire.requests("Metadata", topic="orders"))
+    run.wire.wait_until(lambda: _poll(consumer) and _naming(run, "orders"))
     run.cluster.create_topic("orders")
     is_active = is_reached(run, lambda: _poll(consumer) and run.cluster.share_partition("shop", "orders", 0))
-    asked = run.wire.requests("Metadata", topic="orders")
-    run.expect(is_active, "ShareFetch of orders-0", seen="none", exchanges=asked)
+    run.expect(is_active, "ShareFetch of orders-0", seen="none", exchanges=_naming(run, "orders"))
     run.produce("orders", "first")
     values: list[str | None] = []
     is_reached(run, lambda: values.extend(_poll(consumer).values) or values)
@@ -101,7 +103,7 @@ def recreated(run: CaseRun) -> None:
     run.cluster.delete_topic("orders")
     run.cluster.create_topic("orders")
     last = run.wire.requests()[-1]
-    view = is_reached(run, lambda: _poll(consumer) and run.cluster.share_partition("shop", "orders", 0), timeout_s=6)
+    view = is_reached(run, lambda: _poll(consumer) and run.cluster.share_partition("shop", "orders", 0), timeout_s=4)
     fetches = run.wire.requests("ShareFetch", after=last)[-3:]
     run.expect(view, "ShareFetch with the new topic id", seen="the id of the deleted topic", exchanges=fetches)
     run.produce("orders", "first")
@@ -205,6 +207,11 @@ def _poll_until_active(run: CaseRun, consumer: ShareConsumerHandle, topic: str, 
     consumer.poll_until(
         lambda _: run.wire.requests("ShareFetch", topic=topic, partition=partition).answered(error="NONE")
     )
+
+
+def _naming(run: CaseRun, topic: str) -> list[Exchange[Any, Any]]:
+    """The requests by which a client can learn of a topic."""
+    return [*run.wire.requests("ShareGroupHeartbeat", topic=topic), *run.wire.requests("Metadata", topic=topic)]
 
 
 def _leaving(run: CaseRun, after: int) -> list[object]:
