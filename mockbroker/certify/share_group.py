@@ -26,6 +26,7 @@ from kwire.messages.incremental_alter_configs import (
 )
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ShareConsumerSettings
@@ -57,17 +58,40 @@ class SentAcknowledgement(NamedTuple):
     exchange: Exchange[Any, Any]
 
 
+class QuietPolls:
+    """Polls of a share consumer whose errors are of no matter for the case. values: what they returned until now."""
+
+    def __init__(self, *consumers: ShareConsumerHandle) -> None:
+        self.values: list[str | None] = []
+        self._consumers = consumers
+
+    def poll(self) -> list[str | None]:
+        """Poll each consumer for 200 ms. Returns: all values until now. Raises: ClientError for LOCAL_UNSUPPORTED."""
+        for consumer in self._consumers:
+            try:
+                self.values.extend(consumer.poll(timeout_ms=200).values)
+            except ClientError as error:
+                if error.name == "LOCAL_UNSUPPORTED":
+                    raise
+        return self.values
+
+    def until(self, run: CaseRun, condition: Callable[[list[str | None]], object], *, timeout_s: float = 5.0) -> bool:
+        """Poll until a condition on the values, or on the cluster, is true. Returns: whether it became so in time."""
+        return is_reached(run, lambda: condition(self.poll()), timeout_s=timeout_s)
+
+
 def create_group(run: CaseRun, *topics: str, group_id: str = GROUP) -> None:
     """Create a share group that starts at offset 0 of all partitions, so that its first member gets them at once."""
     run.wire.wait_until(lambda: _set_start_offsets(run, group_id, topics))
 
 
 def join(
-    run: CaseRun, *topics: str, name: str | None = None, group_id: str = GROUP, **settings: Unpack[ShareConsumerSettings]
+    run: CaseRun, *topics: str, name: str | None = None, **settings: Unpack[ShareConsumerSettings]
 ) -> ShareConsumerHandle:
-    """Create the group as `create_group`, and open a share consumer that is subscribed to the topics."""
-    create_group(run, *topics, group_id=group_id)
-    consumer = run.share_consumer(name, group_id=group_id, **settings)
+    """Create the group `shop` as `create_group`, and open a share consumer that is subscribed to the topics."""
+    create_group(run, *topics)
+    settings["group_id"] = GROUP
+    consumer = run.share_consumer(name, **settings)
     consumer.subscribe(*topics)
     return consumer
 
@@ -142,7 +166,9 @@ def is_named(error: ErrorInfo | None, *names: str) -> bool:
     return error is not None and error.name in names
 
 
-def _acknowledgements_of(exchange: Exchange[Any, Any], history: RequestHistory[Any, Any]) -> Iterator[SentAcknowledgement]:
+def _acknowledgements_of(
+    exchange: Exchange[Any, Any], history: RequestHistory[Any, Any]
+) -> Iterator[SentAcknowledgement]:
     for topic in exchange.request.topics:
         name = history.topic_names.get(topic.topic_id, topic.topic_id.hex())
         for partition in topic.partitions:

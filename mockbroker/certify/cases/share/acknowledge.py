@@ -41,9 +41,13 @@ def accept(run: CaseRun) -> None:
     values = consumer.poll_until(records=1).values
 
     sent = acknowledgements(run)
-    run.expect(results == {("orders", 0): None}, "the commit of orders-0 succeeds", seen=results, exchanges=carrying(sent))
+    run.expect(
+        results == {("orders", 0): None}, "the commit of orders-0 succeeds", seen=results, exchanges=carrying(sent)
+    )
     types = [(each.offset, each.type) for each in sent]
-    run.expect(types == [(offset, ACCEPT) for offset in range(3)], "type 1 for 0-2, once", seen=types, exchanges=carrying(sent))
+    run.expect(
+        types == [(offset, ACCEPT) for offset in range(3)], "type 1 for 0-2, once", seen=types, exchanges=carrying(sent)
+    )
     run.expect(values == ["fourth"], "only the new record", seen=values)
 
 
@@ -96,7 +100,9 @@ def reject(run: CaseRun) -> None:
     values = consumer.poll_until(records=1).values
 
     sent = acknowledgements(run)
-    run.expect(results == {("orders", 0): None}, "the commit of orders-0 succeeds", seen=results, exchanges=carrying(sent))
+    run.expect(
+        results == {("orders", 0): None}, "the commit of orders-0 succeeds", seen=results, exchanges=carrying(sent)
+    )
     types = [(each.offset, each.type) for each in sent]
     run.expect(types == [(0, REJECT)], "type 3 for offset 0", seen=types, exchanges=carrying(sent))
     run.expect(values == ["second"], "only the new record", seen=values)
@@ -174,7 +180,12 @@ def commit_waits(run: CaseRun) -> None:
     results = consumer.commit()
 
     answered = run.wire.requests("ShareAcknowledge").answered()
-    run.expect(answered, "the answer has come when commit returns", seen="no answer", exchanges=run.wire.requests("ShareAcknowledge"))
+    run.expect(
+        answered,
+        "the answer has come when commit returns",
+        seen="no answer",
+        exchanges=run.wire.requests("ShareAcknowledge"),
+    )
     run.expect(results == {("orders", 0): None}, "success for orders-0", seen=results, exchanges=answered)
 
 

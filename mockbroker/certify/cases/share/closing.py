@@ -21,8 +21,8 @@ _SLACK_S = 4.0
     "share.close.final-epoch",
     title="Close ends the sessions, then the membership",
     level=Level.MUST,
-    rule="A member that is closed ends its session at each node with epoch -1, and leaves the group by a heartbeat with "
-    "epoch -1.",
+    rule="A member that is closed ends its session at each node with epoch -1, and leaves the group by a heartbeat "
+    "with epoch -1.",
     source=Source("KIP-932", "Share sessions", "kafka-clients KafkaShareConsumer.close"),
     needs=("share",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 2}),

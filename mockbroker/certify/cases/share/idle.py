@@ -8,9 +8,8 @@ from typing import Any
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ShareConsumerHandle
-from mockbroker.certify.share_group import is_reached, join
+from mockbroker.certify.share_group import QuietPolls, join
 from mockbroker.journal import Exchange
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
@@ -45,7 +44,7 @@ def fetch_rate(run: CaseRun) -> None:
 
 
 @case(
-    "share.idle.not-leader",
+    "share.idle.leader-unknown",
     title="No busy loop while the node answers NOT_LEADER_OR_FOLLOWER",
     level=Level.SHOULD,
     rule="Where an error does not go away the client waits before it tries again (retry.backoff.ms).",
@@ -54,10 +53,10 @@ def fetch_rate(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def not_leader(run: CaseRun) -> None:
-    """Each ShareFetch is answered with NOT_LEADER_OR_FOLLOWER for orders-0 for a second, without another leader.
+    """Each ShareFetch is answered with NOT_LEADER_OR_FOLLOWER for orders-0 for a second.
 
-    Kafka's Java client 4.4.0 does not wait: it asks for metadata, and fetches at once. retry.backoff.ms is documented as
-    the wait before a failed request to a partition is repeated, against a tight loop.
+    Kafka's Java client 4.4.0 does not wait: it asks for metadata, and fetches at once. retry.backoff.ms is documented
+    as the wait before a failed request to a partition is repeated, against a tight loop.
     """
     _expect_backoff(run, "NOT_LEADER_OR_FOLLOWER")
 
@@ -74,7 +73,7 @@ def not_leader(run: CaseRun) -> None:
 def unknown_topic_id(run: CaseRun) -> None:
     """Each ShareFetch is answered with UNKNOWN_TOPIC_ID for orders-0 for a second.
 
-    Kafka's Java client 4.4.0 does not wait here either; see share.idle.not-leader.
+    Kafka's Java client 4.4.0 does not wait here either; see share.idle.leader-unknown.
     """
     _expect_backoff(run, "UNKNOWN_TOPIC_ID")
 
@@ -116,7 +115,9 @@ def throttled(run: CaseRun) -> None:
     consumer = join(run, "orders")
     run.start_share_group(consumer, "shop", "orders")
     run.cluster.faults.add("ShareFetch", times=1, set_fields={"throttle_time_ms": 1_000})
-    consumer.poll_until(lambda _: _throttled(run) and len(run.wire.requests("ShareFetch", after=_throttled(run)[0])) > 0)
+    consumer.poll_until(
+        lambda _: _throttled(run) and len(run.wire.requests("ShareFetch", after=_throttled(run)[0])) > 0
+    )
 
     [slow] = _throttled(run)
     following = next(iter(run.wire.requests(connection=slow.connection_id, after=slow)))
@@ -246,16 +247,16 @@ def corrupt_batch(run: CaseRun) -> None:
     run.produce("orders", "broken")
     run.cluster.faults.add("ShareFetch", topic="orders", corrupt_records=True)
     consumer = join(run, "orders", check_crcs=True)
-    seen: list[str | None] = []
-    run.wire.wait_until(lambda: seen.extend(_poll(consumer)) or _has_records(run))
-    seen.extend(_poll(consumer))
+    polls = QuietPolls(consumer)
+    polls.until(run, lambda _: _has_records(run))
+    seen = polls.poll()
     fetches = [each for each in run.wire.requests("ShareFetch") if each.faults]
     run.expect(not seen, "no record while the CRC is wrong", seen=seen, exchanges=fetches)
     run.cluster.faults.clear()
     last = run.wire.requests()[-1]
-    is_reached(run, lambda: seen.extend(_poll(consumer)) or run.wire.requests("ShareFetch", after=last))
+    polls.until(run, lambda _: run.wire.requests("ShareFetch", after=last))
     run.produce("orders", "whole")
-    is_reached(run, lambda: seen.extend(_poll(consumer)) or "whole" in seen, timeout_s=6)
+    polls.until(run, lambda values: "whole" in values, timeout_s=6)
 
     run.expect("whole" in seen, "the record after it", seen=seen, exchanges=fetches)
 
@@ -265,7 +266,8 @@ def _expect_backoff(run: CaseRun, error: str) -> None:
     consumer = join(run, "orders")
     run.start_share_group(consumer, "shop", "orders")
     refusal = run.cluster.faults.add("ShareFetch", topic="orders", error=error)
-    run.wire.wait_until(lambda: (_poll(consumer), run.wire.requests("ShareFetch").answered(error=error))[1])
+    polls = QuietPolls(consumer)
+    polls.until(run, lambda _: run.wire.requests("ShareFetch").answered(error=error))
 
     fetches = _count(run, consumer, "ShareFetch")
 
@@ -273,28 +275,18 @@ def _expect_backoff(run: CaseRun, error: str) -> None:
     run.expect(len(fetches) <= limit, f"at most {limit} ShareFetch a second", seen=seen, exchanges=fetches[:3])
     refusal.remove()
     run.produce("orders", "first")
-    values: list[str | None] = []
-    run.wire.wait_until(lambda: values.extend(_poll(consumer)) or values)
-    run.expect(values == ["first"], "the record, when the error is gone", seen=values)
+    polls.until(run, bool)
+    run.expect(polls.values == ["first"], "the record, when the error is gone", seen=polls.values)
 
 
 def _count(run: CaseRun, consumer: ShareConsumerHandle, api: str) -> Sequence[Exchange[Any, Any]]:
     """Poll for a second. Returns: the requests of an API in this time."""
     last = run.wire.requests()[-1]
+    polls = QuietPolls(consumer)
     until = time.monotonic() + _WINDOW_S
     while time.monotonic() < until:
-        _poll(consumer)
+        polls.poll()
     return run.wire.requests(api, after=last)
-
-
-def _poll(consumer: ShareConsumerHandle) -> list[str | None]:
-    """Poll a little; what the client says of the error is no matter here."""
-    try:
-        return consumer.poll(timeout_ms=200).values
-    except ClientError as error:
-        if error.name == "LOCAL_UNSUPPORTED":
-            raise
-        return []
 
 
 def _throttled(run: CaseRun) -> list[Exchange[Any, Any]]:

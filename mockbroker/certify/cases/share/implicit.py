@@ -8,7 +8,9 @@ from mockbroker.certify.driver.messages import Acknowledged
 from mockbroker.certify.share_group import ACCEPT, acknowledgements, carrying, create_group, join
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
-_SOURCE = Source("KIP-932", "Client programming interface", "kafka-clients KafkaShareConsumer, implicit acknowledgement")
+_SOURCE = Source(
+    "KIP-932", "Client programming interface", "kafka-clients KafkaShareConsumer, implicit acknowledgement"
+)
 
 
 @case(

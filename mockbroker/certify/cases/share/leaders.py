@@ -94,8 +94,8 @@ def moved_piggybacked(run: CaseRun) -> None:
     "share.leaders.moved-during-commit",
     title="The leader moves while acknowledgements are under way",
     level=Level.MUST,
-    rule="The result of a commit is that of the broker: after success the record is not delivered again, after an error "
-    "it is.",
+    rule="The result of a commit is that of the broker: after success the record is not delivered again, after an "
+    "error it is.",
     source=_COMMIT,
     needs=_EXPLICIT,
     cluster=_TWO_NODES,

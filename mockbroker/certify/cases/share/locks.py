@@ -130,7 +130,8 @@ def renewed_returned_again(run: CaseRun) -> None:
     "share.locks.renew-with-next-poll",
     title="A renewal without a commit",
     level=Level.SHOULD,
-    rule="The next poll sends the renewal like other acknowledgements; a ShareFetch with IsRenewAck has only zero limits.",
+    rule="The next poll sends the renewal like other acknowledgements; a ShareFetch with IsRenewAck has "
+    "only zero limits.",
     source=_KIP_1222,
     needs=("share.explicit", "share.renew"),
     cluster=_ORDERS,
@@ -178,7 +179,8 @@ def renew_refused(run: CaseRun) -> None:
     "share.locks.renew-older-broker",
     title="A broker without renewals",
     level=Level.MUST,
-    rule="Version 1 of ShareFetch and ShareAcknowledge has no type 4: it is not sent there, and the application is told.",
+    rule="Version 1 of ShareFetch and ShareAcknowledge has no type 4: it is not sent there, and the "
+    "application gets an error.",
     source=Source("KIP-1222", "Compatibility, Deprecation, and Migration Plan"),
     needs=_RENEW,
     cluster=ClusterPlan(topics={"orders": 1}, versions={"ShareFetch": 1, "ShareAcknowledge": 1}),

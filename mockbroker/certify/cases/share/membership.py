@@ -16,8 +16,8 @@ _MEMBER_ID_LENGTH = 36
     "share.membership.join",
     title="The heartbeats of a new member",
     level=Level.MUST,
-    rule="A member joins with a member id of its own, epoch 0 and its topics; later heartbeats have the epoch of the last "
-    "answer. The same member id stands in ShareFetch.",
+    rule="A member joins with a member id of its own, epoch 0 and its topics; later heartbeats have the epoch of the "
+    "last answer. The same member id stands in ShareFetch.",
     source=_HEARTBEAT,
     needs=("share",),
     cluster=_ORDERS,
@@ -247,6 +247,8 @@ def _rejoin_after(run: CaseRun, error: str) -> None:
 
     member, before = rejoined[0].request.member_id, refused.request.member_id
     run.expect(member == before, f"the member id {before}", seen=member, exchanges=[refused, rejoined[0]])
-    following = [each for each in run.wire.requests("ShareGroupHeartbeat", after=refused) if each.number < rejoined[0].number]
+    following = [
+        each for each in run.wire.requests("ShareGroupHeartbeat", after=refused) if each.number < rejoined[0].number
+    ]
     run.expect(not following, "the next heartbeat has epoch 0", seen=following, exchanges=[refused, *following])
     run.expect(values == ["first"], "the member gets records again", seen=values, exchanges=rejoined)

@@ -8,9 +8,9 @@ from mockbroker.certify.driver.messages import SendRecord
 from mockbroker.certify.share_group import (
     ACCEPT,
     GAP,
+    QuietPolls,
     acknowledgements,
     carrying,
-    is_reached,
     join,
     join_explicit,
     set_group_config,
@@ -255,12 +255,12 @@ def two_members(run: CaseRun) -> None:
     wanted = [f"value-{number}" for number in range(8)]
     for value in wanted:
         run.produce("orders", value)
-    values: list[str] = []
-    is_reached(run, lambda: [values.extend(map(str, member.poll(timeout_ms=200).values)) for member in (first, second)]
-               and len(values) >= len(wanted))
+    polls = QuietPolls(first, second)
+    polls.until(run, lambda values: len(values) >= len(wanted))
 
+    values = sorted(map(str, polls.values))
     fetches = run.wire.requests("ShareFetch")
-    run.expect(sorted(values) == wanted, "each record once", seen=sorted(values), exchanges=fetches)
+    run.expect(values == wanted, "each record once", seen=values, exchanges=fetches)
 
 
 def _transact(run: CaseRun, value: str, *, is_committed: bool) -> None:

@@ -149,7 +149,9 @@ def retriable_error(run: CaseRun) -> None:
     sent = acknowledgements(run)
     run.expect(("orders", 0) in results, "a result for orders-0", seen=results, exchanges=carrying(sent))
     has_succeeded, error = sent[-1].error == "NONE", results["orders", 0]
-    run.expect((error is None) == has_succeeded, "the result of the last attempt", seen=results, exchanges=carrying(sent))
+    run.expect(
+        (error is None) == has_succeeded, "the result of the last attempt", seen=results, exchanges=carrying(sent)
+    )
     run.note(f"{len(sent)} attempts")
 
 
@@ -199,8 +201,8 @@ def answer_without_row(run: CaseRun) -> None:
     "share.results.lock-expired",
     title="A record is acknowledged after its lock has expired",
     level=Level.MUST,
-    rule="After the acquisition lock has expired the acknowledgement fails with INVALID_RECORD_STATE, and the record is "
-    "delivered again with a higher delivery count.",
+    rule="After the acquisition lock has expired the acknowledgement fails with INVALID_RECORD_STATE, and the record "
+    "is delivered again with a higher delivery count.",
     source=Source("KIP-932", "Record delivery and acknowledgement", "kafka-clients KafkaShareConsumer.commitSync"),
     needs=("share.explicit", "share.commit", "share.delivery_count"),
     cluster=_ORDERS,

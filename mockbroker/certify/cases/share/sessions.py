@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.share_group import acknowledgements, carrying, join, join_explicit, session_requests
+from mockbroker.journal import Exchange
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
 
@@ -242,7 +245,7 @@ def forgotten(run: CaseRun) -> None:
     run.expect(topics == {"payments"}, "payments is removed", seen=topics, exchanges=removed)
 
 
-def _forgetting(run: CaseRun) -> list[object]:
+def _forgetting(run: CaseRun) -> list[Exchange[Any, Any]]:
     return [each for each in run.wire.requests("ShareFetch") if each.request.forgotten_topics_data]
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.driver.failure import ClientError
-from mockbroker.certify.driver.handles import Polled, ShareConsumerHandle
-from mockbroker.certify.share_group import add_partitions, create_group, is_reached, join
+from mockbroker.certify.driver.handles import ShareConsumerHandle
+from mockbroker.certify.share_group import QuietPolls, add_partitions, create_group, is_reached, join
 from mockbroker.journal import Exchange
 
 _SUBSCRIBE = Source("KIP-932", "Share group membership", "kafka-clients KafkaShareConsumer.subscribe")
@@ -52,14 +51,15 @@ def created_later(run: CaseRun) -> None:
     """The topic is created after the member has joined. metadata_max_age_ms is 500."""
     consumer = run.share_consumer(group_id="shop", metadata_max_age_ms=500)
     consumer.subscribe("orders")
-    run.wire.wait_until(lambda: _poll(consumer) and _naming(run, "orders"))
+    polls = QuietPolls(consumer)
+    polls.until(run, lambda _: _naming(run, "orders"))
     run.cluster.create_topic("orders")
-    is_active = is_reached(run, lambda: _poll(consumer) and run.cluster.share_partition("shop", "orders", 0))
+    is_active = polls.until(run, lambda _: run.cluster.share_partition("shop", "orders", 0))
     run.expect(is_active, "ShareFetch of orders-0", seen="none", exchanges=_naming(run, "orders"))
     run.produce("orders", "first")
-    values: list[str | None] = []
-    is_reached(run, lambda: values.extend(_poll(consumer).values) or values)
+    polls.until(run, bool)
 
+    values = polls.values
     run.expect(values == ["first"], "the record", seen=values, exchanges=run.wire.requests("ShareFetch"))
 
 
@@ -78,11 +78,12 @@ def deleted(run: CaseRun) -> None:
     run.start_share_group(consumer, "shop", "orders", "payments")
     run.cluster.delete_topic("payments")
     run.produce("orders", "first")
-    values: list[str | None] = []
-    run.wire.wait_until(lambda: values.extend(_poll(consumer).values) or "first" in values)
+    polls = QuietPolls(consumer)
+    polls.until(run, lambda values: "first" in values)
     run.produce("orders", "second")
-    run.wire.wait_until(lambda: values.extend(_poll(consumer).values) or "second" in values)
+    polls.until(run, lambda values: "second" in values)
 
+    values = polls.values
     run.expect(values == ["first", "second"], "the records of orders, each once", seen=values)
 
 
@@ -103,13 +104,14 @@ def recreated(run: CaseRun) -> None:
     run.cluster.delete_topic("orders")
     run.cluster.create_topic("orders")
     last = run.wire.requests()[-1]
-    view = is_reached(run, lambda: _poll(consumer) and run.cluster.share_partition("shop", "orders", 0), timeout_s=4)
+    polls = QuietPolls(consumer)
+    view = polls.until(run, lambda _: run.cluster.share_partition("shop", "orders", 0), timeout_s=4)
     fetches = run.wire.requests("ShareFetch", after=last)[-3:]
     run.expect(view, "ShareFetch with the new topic id", seen="the id of the deleted topic", exchanges=fetches)
     run.produce("orders", "first")
-    values: list[str | None] = []
-    is_reached(run, lambda: values.extend(_poll(consumer).values) or values)
+    polls.until(run, bool)
 
+    values = polls.values
     run.expect(values == ["first"], "the record of the new topic", seen=values, exchanges=fetches)
 
 
@@ -192,16 +194,6 @@ def subscribed_again(run: CaseRun) -> None:
     run.expect("second" in values, "the second record", seen=values, exchanges=run.wire.requests("ShareFetch"))
 
 
-def _poll(consumer: ShareConsumerHandle) -> Polled:
-    """Poll a little; an error of the client, as for a topic that does not exist, is no result here."""
-    try:
-        return consumer.poll(timeout_ms=200)
-    except ClientError as error:
-        if error.name == "LOCAL_UNSUPPORTED":
-            raise
-        return Polled([], [])
-
-
 def _poll_until_active(run: CaseRun, consumer: ShareConsumerHandle, topic: str, partition: int) -> None:
     """Poll until a fetch of a partition was answered without an error."""
     consumer.poll_until(
@@ -214,7 +206,6 @@ def _naming(run: CaseRun, topic: str) -> list[Exchange[Any, Any]]:
     return [*run.wire.requests("ShareGroupHeartbeat", topic=topic), *run.wire.requests("Metadata", topic=topic)]
 
 
-def _leaving(run: CaseRun, after: int) -> list[object]:
+def _leaving(run: CaseRun, after: int) -> list[Exchange[Any, Any]]:
     beats = run.wire.requests("ShareGroupHeartbeat", after=after)
     return [each for each in beats if each.request.member_epoch == -1 or each.request.subscribed_topic_names == ()]
-
