@@ -11,6 +11,7 @@ from mockbroker.certify.share_group import (
     QuietPolls,
     acknowledgements,
     carrying,
+    create_group,
     join,
     join_explicit,
     set_group_config,
@@ -157,8 +158,10 @@ def aborted_read_committed(run: CaseRun) -> None:
     run.produce("orders", "before")
     _transact(run, "aborted", is_committed=False)
     run.produce("orders", "after")
-    set_group_config(run, "share.isolation.level", "read_committed")
-    consumer = join(run, "orders")
+    set_group_config(run, "share.isolation.level", "read_committed", group_id="audit")
+    create_group(run, "orders", group_id="audit")
+    consumer = run.share_consumer(group_id="audit")
+    consumer.subscribe("orders")
 
     values = consumer.poll_until(lambda seen: "after" in seen.values).values
 
