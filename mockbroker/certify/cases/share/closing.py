@@ -109,8 +109,8 @@ def callback(run: CaseRun) -> None:
 
     sent = carrying(acknowledgements(run))
     errors = [event.error for event in closed.events_of(Acknowledged)]
-    is_told = bool(errors) and is_named(errors[0], "INVALID_RECORD_STATE")
-    run.expect(is_told, "the callback gets INVALID_RECORD_STATE", seen=errors or "no callback", exchanges=sent)
+    is_reported = bool(errors) and is_named(errors[0], "INVALID_RECORD_STATE")
+    run.expect(is_reported, "the callback gets INVALID_RECORD_STATE", seen=errors or "no callback", exchanges=sent)
 
 
 @case(

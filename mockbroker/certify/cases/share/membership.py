@@ -74,7 +74,7 @@ def unknown_member(run: CaseRun) -> None:
 
 @case(
     "share.membership.group-full",
-    title="The group has no room for the member",
+    title="The group is full",
     level=Level.MUST,
     rule="GROUP_MAX_SIZE_REACHED is fatal for the member: the application gets it from poll.",
     source=Source("KIP-932", "ShareGroupHeartbeat API, errors", "kafka-clients KafkaShareConsumer.poll"),

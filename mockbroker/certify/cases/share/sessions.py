@@ -97,7 +97,7 @@ def invalid_epoch(run: CaseRun) -> None:
     "share.session.limit-reached",
     title="A new share session is refused with SHARE_SESSION_LIMIT_REACHED",
     level=Level.MUST,
-    rule="While the broker has no room for a session, the client tries again with epoch 0; it does not give up.",
+    rule="While the limit of sessions is reached, the client tries again with epoch 0; it does not give up.",
     source=Source("KIP-932", "Share sessions", "Kafka protocol guide, SHARE_SESSION_LIMIT_REACHED (retriable)"),
     needs=("share",),
     cluster=_ORDERS,
@@ -113,7 +113,7 @@ def limit_reached(run: CaseRun) -> None:
 
     opening = run.wire.requests("ShareFetch")[:3]
     seen = [exchange.request.share_session_epoch for exchange in opening]
-    run.expect(values == ["first"], "the record arrives when there is room", seen=values, exchanges=opening)
+    run.expect(values == ["first"], "the record arrives at last", seen=values, exchanges=opening)
     run.expect(seen == [0, 0, 0], "each attempt has epoch 0", seen=seen, exchanges=opening)
 
 
