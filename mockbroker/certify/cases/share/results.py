@@ -6,7 +6,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.handles import ShareConsumerHandle
-from mockbroker.certify.driver.messages import Acknowledged
+from mockbroker.certify.driver.messages import Acknowledged, ConsumedRecord
 from mockbroker.certify.share_group import acknowledgements, carrying, is_named, join_explicit
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
@@ -26,10 +26,11 @@ _EXPLICIT = ("share.explicit", "share.commit")
     quick=True,
 )
 def per_partition(run: CaseRun) -> None:
-    """ShareAcknowledge is answered with INVALID_RECORD_STATE for orders-1; orders-0 is handled as always."""
+    """Acknowledgements of orders-1 are answered with INVALID_RECORD_STATE; those of orders-0 are handled as always."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 2)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", partition=1, times=1, error="INVALID_RECORD_STATE")
+    records = _deliver(run, consumer, 2)
+    _refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
+    consumer.acknowledge(records)
     results = consumer.commit()
 
     sent = carrying(acknowledgements(run))
@@ -51,8 +52,9 @@ def per_partition(run: CaseRun) -> None:
 def callback_per_partition(run: CaseRun) -> None:
     """Acknowledgements of orders-1 are answered with INVALID_RECORD_STATE; those of orders-0 are handled as always."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 2)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", partition=1, times=1, error="INVALID_RECORD_STATE")
+    records = _deliver(run, consumer, 2)
+    _refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
+    consumer.acknowledge(records)
     consumer.commit_async()
     polled = consumer.poll_until(lambda seen: len(seen.events_of(Acknowledged)) > 1, timeout_s=5)
 
@@ -75,8 +77,9 @@ def callback_per_partition(run: CaseRun) -> None:
 def piggybacked_error(run: CaseRun) -> None:
     """The answers with the result of offset 0 have INVALID_RECORD_STATE for it."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    _refuse_acknowledgements(run)
+    records = _deliver(run, consumer, 1)
+    _refuse_acknowledgements(run, "INVALID_RECORD_STATE")
+    consumer.acknowledge(records)
     polled = consumer.poll_until(lambda seen: seen.events_of(Acknowledged), timeout_s=5)
 
     sent = carrying(acknowledgements(run))
@@ -97,8 +100,9 @@ def piggybacked_error(run: CaseRun) -> None:
 def other_records_go_on(run: CaseRun) -> None:
     """The answers with the result of offset 0 have AcknowledgeErrorCode 121; a second record comes meanwhile."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    _refuse_acknowledgements(run)
+    records = _deliver(run, consumer, 1)
+    _refuse_acknowledgements(run, "INVALID_RECORD_STATE")
+    consumer.acknowledge(records)
     run.produce("orders", "second")
 
     seen = consumer.poll_until(records=1, timeout_s=5).values
@@ -117,10 +121,11 @@ def other_records_go_on(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def not_leader_not_repeated(run: CaseRun) -> None:
-    """ShareAcknowledge is answered with NOT_LEADER_OR_FOLLOWER for orders-0, once."""
+    """Acknowledgements of orders-0 are answered with NOT_LEADER_OR_FOLLOWER."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", times=1, error="NOT_LEADER_OR_FOLLOWER")
+    records = _deliver(run, consumer, 1)
+    _refuse_acknowledgements(run, "NOT_LEADER_OR_FOLLOWER")
+    consumer.acknowledge(records)
     results = consumer.commit()
 
     sent = acknowledgements(run)
@@ -140,10 +145,11 @@ def not_leader_not_repeated(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def retriable_error(run: CaseRun) -> None:
-    """ShareAcknowledge is answered with COORDINATOR_NOT_AVAILABLE for orders-0, once; a retry would succeed."""
+    """Acknowledgements of orders-0 are answered with COORDINATOR_NOT_AVAILABLE once; a retry would succeed."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", times=1, error="COORDINATOR_NOT_AVAILABLE")
+    records = _deliver(run, consumer, 1)
+    _refuse_acknowledgements(run, "COORDINATOR_NOT_AVAILABLE", times=1)
+    consumer.acknowledge(records)
     results = consumer.commit()
 
     sent = acknowledgements(run)
@@ -165,10 +171,12 @@ def retriable_error(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def answer_lost(run: CaseRun) -> None:
-    """The connection is closed at each ShareAcknowledge with epoch 1 and later, without any work."""
+    """The connection is closed at each request with acknowledgements, without any work."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    run.cluster.faults.add("ShareAcknowledge", filter="share_session_epoch>0", drop=True)
+    records = _deliver(run, consumer, 1)
+    for api in ("ShareFetch", "ShareAcknowledge"):
+        run.cluster.faults.add(api, filter=f"share_session_epoch>0 and {_ACKNOWLEDGES}", drop=True, optional=True)
+    consumer.acknowledge(records)
     results = consumer.commit(timeout_ms=3_000)
 
     sent = carrying(acknowledgements(run))
@@ -186,10 +194,13 @@ def answer_lost(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def answer_without_row(run: CaseRun) -> None:
-    """ShareAcknowledge is answered without an error, and its row names partition 7 instead of 0."""
+    """Requests with acknowledgements are answered without an error, and the row names partition 7 instead of 0."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    run.cluster.faults.add("ShareAcknowledge", times=1, set_fields={"responses.partitions.partition_index": 7})
+    records = _deliver(run, consumer, 1)
+    values = {"responses.partitions.partition_index": 7}
+    for api in ("ShareFetch", "ShareAcknowledge"):
+        run.cluster.faults.add(api, filter=_ACKNOWLEDGES, set_fields=values, optional=True)
+    consumer.acknowledge(records)
     results = consumer.commit(timeout_ms=2_000)
 
     sent = carrying(acknowledgements(run))
@@ -236,10 +247,11 @@ def lock_expired(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def topic_authorization(run: CaseRun) -> None:
-    """ShareAcknowledge is answered with TOPIC_AUTHORIZATION_FAILED for orders-0."""
+    """Acknowledgements of orders-0 are answered with TOPIC_AUTHORIZATION_FAILED."""
     consumer = join_explicit(run, "orders")
-    _hold(run, consumer, 1)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", times=1, error="TOPIC_AUTHORIZATION_FAILED")
+    records = _deliver(run, consumer, 1)
+    _refuse_acknowledgements(run, "TOPIC_AUTHORIZATION_FAILED")
+    consumer.acknowledge(records)
     results = consumer.commit()
 
     sent = carrying(acknowledgements(run))
@@ -251,13 +263,12 @@ def topic_authorization(run: CaseRun) -> None:
 _ACKNOWLEDGES = "topics.partitions.acknowledgement_batches.first_offset>=0"
 
 
-def _hold(run: CaseRun, consumer: ShareConsumerHandle, partitions: int) -> None:
-    """Deliver one record of each partition in one answer, and let the application accept them, without a commit."""
+def _deliver(run: CaseRun, consumer: ShareConsumerHandle, partitions: int) -> list[ConsumedRecord]:
+    """Deliver one record of each partition, in one answer."""
     run.start_share_group(consumer, "shop", "orders")
     rows = [{"value": f"value-{partition}", "partition": partition} for partition in range(partitions)]
     run.cluster.produce_all("orders", rows)  # type: ignore[arg-type]
-    records = consumer.poll_until(records=partitions).records
-    consumer.acknowledge(records)
+    return consumer.poll_until(records=partitions).records
 
 
 def _refuse_fetches(run: CaseRun) -> None:
@@ -267,9 +278,13 @@ def _refuse_fetches(run: CaseRun) -> None:
     run.wire.wait_until(lambda: not run.wire.requests("ShareFetch").unanswered())
 
 
-def _refuse_acknowledgements(run: CaseRun) -> None:
-    """Answer acknowledgements with INVALID_RECORD_STATE in their rows, in ShareFetch and ShareAcknowledge."""
-    values = {"responses.partitions.acknowledge_error_code": int(ErrorCode.INVALID_RECORD_STATE)}
-    faults = run.cluster.faults
-    faults.add("ShareFetch", topic="orders", filter=_ACKNOWLEDGES, set_fields=values, optional=True)
-    faults.add("ShareAcknowledge", topic="orders", error="INVALID_RECORD_STATE", optional=True)
+def _refuse_acknowledgements(run: CaseRun, error: str, *, partition: int = 0, times: int | None = None) -> None:
+    """Answer acknowledgements of a partition with an error in its row, in ShareFetch and ShareAcknowledge.
+
+    A client may send them with either of the two, as soon as the application has made them.
+    """
+    values = {"responses.partitions.acknowledge_error_code": int(ErrorCode[error])}
+    add = run.cluster.faults.add
+    place = {"topic": "orders", "partition": partition}
+    add("ShareFetch", **place, filter=_ACKNOWLEDGES, set_fields=values, times=times, optional=True)
+    add("ShareAcknowledge", **place, error=error, times=times, optional=True)
