@@ -96,7 +96,7 @@ def after_append(run: CaseRun) -> None:
 @case(
     "producing.retries.one-partition",
     title="One of two partitions is refused",
-    level=Level.MUST,
+    level=Level.SHOULD,
     rule="Each partition has its own error: a producer retries only the batch that was refused.",
     source=Source("Kafka protocol guide", "Produce API", "kafka-clients ProducerConfig.RETRIES_CONFIG"),
     needs=("producer",),
