@@ -1,0 +1,53 @@
+"""`python -m tools.certification OUT/results.json` writes docs/certification.md, its picture and its badges.
+
+Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. Exit codes: 0 written, 1 an
+explanation is missing or has no such result, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from mockbroker.certify.report.badge import render_badge
+from mockbroker.certify.report.counts import count_verdicts
+from mockbroker.certify.report.write_pages import badge_names
+from mockbroker.certify.results import RunRecord
+from tools.certification.page import find_problems, render_page
+from tools.certification.picture import draw_matrix
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXPLANATIONS = Path(__file__).with_name("explanations.toml")
+
+
+def main() -> int:
+    """Write the page, or say what is missing."""
+    parser = argparse.ArgumentParser(prog="python -m tools.certification", description=__doc__)
+    parser.add_argument("results", type=Path, help="results.json of a run over all cases")
+    options = parser.parse_args()
+    try:
+        run = msgspec.json.decode(options.results.read_bytes(), type=RunRecord)
+    except (OSError, msgspec.MsgspecError) as error:
+        print(f"{options.results}: {error}", file=sys.stderr)
+        return 2
+    explanations: dict[str, dict[str, str]] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
+    problems = find_problems(run, explanations)
+    if problems:
+        print("\n".join(problems), file=sys.stderr)
+        return 1
+    (DOCS / "certification.md").write_text(render_page(run, explanations), encoding="utf-8")
+    (DOCS / "pictures" / "certification.svg").write_text(draw_matrix(run), encoding="utf-8")
+    folder = DOCS / "badges"
+    folder.mkdir(exist_ok=True)
+    for number, (driver, name) in enumerate(zip(run.drivers, badge_names(run.drivers), strict=True)):
+        counts = count_verdicts(result for result in run.results if result.driver == number)
+        (folder / name).write_text(render_badge(driver.label, counts), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
