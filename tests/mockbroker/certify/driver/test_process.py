@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import select
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +46,15 @@ def _is_alive(process_id: int) -> bool:
         return Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def _read_child(process: DriverProcess) -> int:
+    """The process id that the driver has written to its log, which may come after its answer."""
+    deadline = time.monotonic() + 30
+    while not (found := re.findall(r"child (\d+)\n", process.log.text())):
+        assert time.monotonic() < deadline, process.log.text()
+        threading.Event().wait(0.01)
+    return int(found[0])
 
 
 def _has_ended(process_id: int) -> bool:
@@ -178,7 +189,7 @@ def test_a_command_that_cannot_be_started_is_named(line: str, message: str) -> N
 def test_children_that_are_left_behind_are_ended(behaviour: str, started: list[DriverProcess]) -> None:
     process = _start(started, behaviour)
     process.hello()
-    child = int(re.findall(r"child (\d+)", process.log.text())[0])
+    child = _read_child(process)
     assert _is_alive(child)
 
     assert process.close() == "the driver ended and left processes behind, which were killed"
@@ -188,7 +199,7 @@ def test_children_that_are_left_behind_are_ended(behaviour: str, started: list[D
 def test_children_end_with_a_killed_driver(started: list[DriverProcess]) -> None:
     process = _start(started, "detached")
     process.hello()
-    child = int(re.findall(r"child (\d+)", process.log.text())[0])
+    child = _read_child(process)
 
     process.kill()
 
