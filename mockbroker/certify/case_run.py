@@ -146,18 +146,33 @@ class CaseRun(DriverClients):
             return None
 
     def poll_for(
-        self, consumer: PollingHandle, condition: Callable[[], object], expected: str, *, timeout_s: float = 10.0
+        self,
+        consumer: PollingHandle,
+        condition: Callable[[], object],
+        expected: str,
+        *,
+        timeout_s: float = 10.0,
+        into: Polled | None = None,
+        may_fail: bool = False,
     ) -> Polled:
-        """Poll until a condition of the cluster or of other clients is true. Returns: what the polls returned.
+        """Poll until a condition of the cluster, of other clients or of what was polled is true.
 
+        into: to which records and events are added, in place of a new value. may_fail: errors of polls are notes, since
+        a client may report what it recovers from. Returns: what the polls returned.
         Raises: ExpectationFailed with `expected` if it is not true in time; ClientError, that of a poll.
         """
-        polled = Polled([], [])
+        polled = Polled([], []) if into is None else into
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
                 raise ExpectationFailed(expected, f"not within {timeout_s:g} s")
-            more = consumer.poll(timeout_ms=50)
+            try:
+                more = consumer.poll(timeout_ms=50)
+            except ClientError as error:
+                if not may_fail:
+                    raise
+                self.note(f"a poll reports {error.name}")
+                continue
             polled.records.extend(more.records)
             polled.events.extend(more.events)
         return polled

@@ -1,4 +1,6 @@
-"""`python -m tools.certification OUT/results.json` writes docs/certification.md, its picture and its badges.
+"""`python -m tools.certification OUT/results.json ...` writes docs/certification.md, its picture and its badges.
+
+The first file is of a run over all cases; results of further files, of the same drivers, replace those of the same cases.
 
 Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. Exit codes: 0 written, 1 an
 explanation is missing or has no such result, 2 wrong usage.
@@ -17,7 +19,7 @@ from mockbroker.certify.report.badge import render_badge
 from mockbroker.certify.report.counts import count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import RunRecord
-from tools.certification.page import find_problems, render_page
+from tools.certification.page import find_problems, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,13 +29,15 @@ EXPLANATIONS = Path(__file__).with_name("explanations.toml")
 def main() -> int:
     """Write the page, or say what is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.certification", description=__doc__)
-    parser.add_argument("results", type=Path, help="results.json of a run over all cases")
+    parser.add_argument("results", type=Path, nargs="+", help="results.json of a run over all cases, and of later ones")
     options = parser.parse_args()
     try:
-        run = msgspec.json.decode(options.results.read_bytes(), type=RunRecord)
+        run, *later = [msgspec.json.decode(path.read_bytes(), type=RunRecord) for path in options.results]
     except (OSError, msgspec.MsgspecError) as error:
-        print(f"{options.results}: {error}", file=sys.stderr)
+        print(f"results: {error}", file=sys.stderr)
         return 2
+    for other in later:
+        replace_results(run, other)
     explanations: dict[str, dict[str, str]] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
     problems = find_problems(run, explanations)
     if problems:

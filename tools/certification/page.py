@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from mockbroker.certify.report.counts import count_by_family, count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
@@ -41,6 +43,24 @@ def find_problems(run: RunRecord, explanations: Explanations) -> list[str]:
     problems = [f"driver {driver.command!r}: {driver.error}" for driver in run.drivers if driver.error]
     problems += [f"{client}: {case} has no explanation in explanations.toml" for client, case in sorted(bad - given)]
     return problems + [f"{client}: {case} has an explanation, and did not fail" for client, case in sorted(given - bad)]
+
+
+def replace_results(run: RunRecord, later: RunRecord) -> None:
+    """Put the results of a later run into the place of those of the same client and case, and its cases, too."""
+    numbers = {driver.label: number for number, driver in enumerate(run.drivers)}
+    newer = {
+        (numbers[later.drivers[result.driver].label], result.case): result
+        for result in later.results
+        if later.drivers[result.driver].label in numbers
+    }
+    run.results = [
+        msgspec.structs.replace(newer[result.driver, result.case], driver=result.driver)
+        if (result.driver, result.case) in newer
+        else result
+        for result in run.results
+    ]
+    cases = {case.id: case for case in later.cases}
+    run.cases = [cases.get(case.id, case) for case in run.cases]
 
 
 def render_page(run: RunRecord, explanations: Explanations) -> str:

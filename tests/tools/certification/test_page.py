@@ -8,7 +8,7 @@ import pytest
 
 from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
 from mockbroker.certify.verdicts import Verdict
-from tools.certification.page import find_problems, render_page
+from tools.certification.page import find_problems, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 
@@ -84,3 +84,21 @@ def test_the_picture_has_a_cell_for_each_result(run: RunRecord) -> None:
     cells = [each for each in picture.iter() if each.tag.endswith("rect") and each.get("width") == "8"]
 
     assert len(cells) == 4
+
+
+def test_results_of_a_later_run_replace_those_of_the_same_client_and_case(run: RunRecord) -> None:
+    later = RunRecord(
+        seed=1,
+        release="4.4",
+        started=run.started,
+        drivers=[run.drivers[1], run.drivers[0]],
+        cases=[_case("share.x.y")],
+        results=[ResultRecord(driver=1, case="share.x.y", verdict=Verdict.OK, duration_ms=5)],
+    )
+
+    replace_results(run, later)
+
+    verdicts = {(result.driver, result.case): result.verdict for result in run.results}
+    assert verdicts[0, "share.x.y"] is Verdict.OK
+    assert verdicts[1, "share.x.y"] is Verdict.UNIMPLEMENTED
+    assert len(run.results) == 4

@@ -61,7 +61,7 @@ def member_id_required(run: CaseRun) -> None:
     """No fault: a coordinator answers a dynamic member of JoinGroup version 4 or later so."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
 
     joins = run.wire.requests("JoinGroup", group="shop")
@@ -128,7 +128,7 @@ def static_restart(run: CaseRun) -> None:
     """No fault: the member with group.instance.id is closed, and opened again."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", group_instance_id="till-1", auto_offset_reset="earliest")
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
     generation = run.wire.requests("JoinGroup", group="shop").answered(error="NONE")[-1].response.generation_id
     consumer.close()
@@ -163,7 +163,7 @@ def leave_on_close(run: CaseRun) -> None:
     """No fault."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
 
     consumer.close()
@@ -185,7 +185,7 @@ def coordinator_moved(run: CaseRun) -> None:
     """The other node becomes the coordinator of the group."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", heartbeat_interval_ms=100)
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
     run.cluster.move_coordinator("shop")
     to = run.cluster.coordinator("shop")
@@ -222,7 +222,7 @@ def partitions_added(run: CaseRun) -> None:
     consumer = run.consumer(
         group_id="shop", auto_offset_reset="earliest", metadata_max_age_ms=300, heartbeat_interval_ms=100
     )
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
     with Client(run.cluster.bootstrap_servers) as admin:
         grown = CreatePartitionsTopic(name="orders", count=2, assignments=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.driver.handles import Polled
 
 _ERRORS = Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.poll")
 
@@ -22,13 +23,16 @@ def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick
             # A member that joins again with another id waits until the coordinator has removed the earlier one.
             session_timeout_ms=2_000,
         )
-        consumer.subscribe("orders")
-        polled = consumer.poll_until(records=1)
-        run.poll_for(consumer, lambda: fault.hits, f"{api} of the member")
+        run.subscribe(consumer, "orders")
+        polled = Polled([], [])
+        run.poll_for(consumer, lambda: "first" in polled.values, "the first record", into=polled, may_fail=True)
+        run.poll_for(consumer, lambda: fault.hits, f"{api} of the member", may_fail=True)
         refused = run.wire.requests(api).answered(error=error)
-        run.poll_for(consumer, lambda: run.wire.requests(then, after=refused[0]), f"{then} after {error}")
+        run.poll_for(
+            consumer, lambda: run.wire.requests(then, after=refused[0]), f"{then} after {error}", may_fail=True
+        )
         run.produce("orders", "second")
-        polled.records.extend(consumer.poll_until(condition=lambda seen: "second" in seen.values).records)
+        run.poll_for(consumer, lambda: "second" in polled.values, "the second record", into=polled, may_fail=True)
 
         run.expect({"first", "second"} <= set(polled.values), "both records", seen=polled.values, exchanges=refused)
 
@@ -127,7 +131,7 @@ def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str
         run.cluster.faults.add(api, group="shop", error=error)
         extra = dict(settings)
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", **extra)  # type: ignore[arg-type]
-        consumer.subscribe("orders")
+        run.subscribe(consumer, "orders")
 
         # A client may not have the name of the error, or only say that it is fatal.
         with run.expect_error(error, "LOCAL_FATAL", "LOCAL_OTHER") as caught:
@@ -178,7 +182,7 @@ def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False)
-        consumer.subscribe("orders")
+        run.subscribe(consumer, "orders")
         consumer.poll_until(records=1)
         run.cluster.faults.add("OffsetCommit", group="shop", times=1, error=error)
         raised = ""

@@ -58,14 +58,18 @@ def _recovered(name: str, error: str, reason: str, *, then_epoch: int | None = N
             f"a heartbeat after {error}",
         )
         after = run.wire.requests("ConsumerGroupHeartbeat", after=refused[0])
-        run.cluster.produce("orders", "second")
-        polled = consumer.poll_until(condition=lambda seen: "second" in seen.values)
-
         if then_epoch is not None:
-            epoch = after[0].request.member_epoch
+            epoch, member_id = after[0].request.member_epoch, after[0].request.member_id
             run.expect(
                 epoch == then_epoch, f"the next heartbeat has epoch {then_epoch}", seen=epoch, exchanges=after[0]
             )
+            is_same = member_id == refused[0].request.member_id
+            run.should(is_same, "the member keeps its id", seen=member_id, exchanges=[refused[0], after[0]])
+            if not is_same:
+                return  # The coordinator still has the member with the other id, and gives the new one nothing.
+        run.cluster.produce("orders", "second")
+        polled = consumer.poll_until(condition=lambda seen: "second" in seen.values)
+
         run.expect("second" in polled.values, "the member consumes again", seen=polled.values)
 
     play.__doc__ = f"One heartbeat of the stable member is answered with {error}."
