@@ -14,9 +14,9 @@ from mockbroker.certify.case_cluster import has_active_partitions
 from mockbroker.certify.driver.clients import DriverClients, RecordedCall
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
-from mockbroker.certify.driver.messages import HelloResult
+from mockbroker.certify.driver.messages import ErrorReported, HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import Exchanges, ExpectationFailed, exchange_numbers
+from mockbroker.certify.expectations import Exchanges, ExpectationFailed, Unsupported, exchange_numbers
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.methods import SharedMethods
 from mockbroker.cluster_methods.waiting import WaitTimeout
@@ -176,6 +176,27 @@ class CaseRun(DriverClients):
             polled.records.extend(more.records)
             polled.events.extend(more.events)
         return polled
+
+    def expect_poll_error(self, consumer: PollingHandle, *names: str, timeout_s: float = 5.0) -> str:
+        """Expect that polls report one of these errors, as the error of a poll or as an event. Returns: its name.
+
+        Raises: ExpectationFailed if they report another one, or none in time.
+        """
+        expected = f"the client reports {' or '.join(names)}"
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            try:
+                reported = [event.error for event in consumer.poll(timeout_ms=100).events_of(ErrorReported)]
+            except ClientError as error:
+                reported = [error.info]
+            for info in reported:
+                if info.name == "LOCAL_UNSUPPORTED":
+                    raise Unsupported(info.message)
+                if info.name not in names:
+                    raise ExpectationFailed(expected, f"{info.name}: {info.message}")
+                self.note(f"the client reports {info.name}")
+                return info.name
+        raise ExpectationFailed(expected, f"no error within {timeout_s:g} s")
 
     def has(self, capability: str) -> bool:
         """Whether the driver has a capability that the case can do without."""

@@ -199,6 +199,9 @@ func (c *consumer) assign(p *params) error {
 	if c.groupID != "" {
 		return unsupported("assign with a group: the client reads partitions or joins a group")
 	}
+	if len(c.readers) > 0 {
+		return unsupported("another assign: the client has a reader for each partition, and the driver does not end them")
+	}
 	if c.consumer == nil {
 		created, err := sarama.NewConsumer(c.seeds, c.config)
 		if err != nil {

@@ -105,8 +105,7 @@ def topic_authorization(run: CaseRun) -> None:
     consumer = run.consumer()
     consumer.assign(("orders", 0, "earliest"))
 
-    with run.expect_error("TOPIC_AUTHORIZATION_FAILED"):
-        consumer.poll_until(records=1, timeout_s=5)
+    run.expect_poll_error(consumer, "TOPIC_AUTHORIZATION_FAILED")
 
 
 @case(

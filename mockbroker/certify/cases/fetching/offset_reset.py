@@ -73,5 +73,4 @@ def out_of_range_none(run: CaseRun) -> None:
     consumer = run.consumer(auto_offset_reset="none")
     consumer.assign(("orders", 0, 100))
 
-    with run.expect_error("OFFSET_OUT_OF_RANGE", "LOCAL_NO_OFFSET"):
-        consumer.poll_until(records=1, timeout_s=5)
+    run.expect_poll_error(consumer, "OFFSET_OUT_OF_RANGE", "LOCAL_NO_OFFSET")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
+from mockbroker.cluster_methods.waiting import WaitTimeout
 
 
 @case(
@@ -54,11 +57,11 @@ def paused(run: CaseRun) -> None:
     run.produce("orders", "d", partition=1)
     during = consumer.poll_until(records=1)
     during.records.extend(consumer.poll(timeout_ms=300).records)
+    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=during.values)
     consumer.resume(("orders", 0))
 
     after = consumer.poll_until(records=1)
 
-    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=during.values)
     run.expect(after.values == ["c"], "the record of orders-0 afterwards", seen=after.values)
 
 
@@ -126,6 +129,14 @@ def preferred_replica(run: CaseRun) -> None:
     run.expect(moved, f"a Fetch request to node {other}", seen="none", exchanges=run.wire.requests("Fetch"))
 
 
+def _expect_read(run: CaseRun, is_read: Callable[[], bool], expected: str) -> None:
+    """Wait until the application has read something. Raises: ExpectationFailed with the last Fetch requests."""
+    try:
+        run.wire.wait_until(is_read)
+    except WaitTimeout:
+        run.expect(False, expected, seen="not within 10 s", exchanges=list(run.wire.requests("Fetch"))[-3:])
+
+
 @case(
     "fetching.positions.topic-recreated",
     title="A topic is deleted and made again with the same name",
@@ -134,7 +145,7 @@ def preferred_replica(run: CaseRun) -> None:
     source=Source("KIP-516", "Fetch, Client changes"),
     needs=("consumer.assign",),
     settings_needed=("auto_offset_reset", "metadata_max_age_ms"),
-    cluster=ClusterPlan(topics={"orders": 1}),
+    cluster=ClusterPlan(topics={"orders": 1}, properties={"auto.create.topics.enable": False}),
 )
 def topic_recreated(run: CaseRun) -> None:
     """The topic is deleted and made again while the consumer reads it; the new log has three records."""
@@ -155,7 +166,7 @@ def topic_recreated(run: CaseRun) -> None:
             run.note(f"the client reports {error.name}")
         return "new 2" in values
 
-    run.wire.wait_until(is_read)
+    _expect_read(run, is_read, "the records of the new topic")
 
     run.expect("old" not in values, "no record of the deleted topic", seen=values)
     run.should(run.wire.requests("Metadata", after=last_id), "metadata is refreshed", seen="no Metadata request")
@@ -198,7 +209,7 @@ def truncated(run: CaseRun) -> None:
             run.note(f"the client reports {error.name}")
         return "new 3" in values
 
-    run.wire.wait_until(is_read)
+    _expect_read(run, is_read, "the records of the new leader")
 
     checked = run.find_request("OffsetForLeaderEpoch", timeout_s=0.5)
     run.expect(

@@ -118,9 +118,7 @@ def _reported(name: str, error: str, reason: str, *settings: tuple[str, object])
         consumer.subscribe("orders")
 
         # A client may not have the name of the error, or only say that it is fatal.
-        with run.expect_error(error, "LOCAL_FATAL", "LOCAL_OTHER") as caught:
-            consumer.poll_until(records=1, timeout_s=5)
-        run.note(f"the client reports {caught.error.name}")
+        run.expect_poll_error(consumer, error, "LOCAL_FATAL", "LOCAL_OTHER")
 
     play.__doc__ = f"Every heartbeat is answered with {error}."
     decorate = case(
