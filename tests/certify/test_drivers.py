@@ -78,7 +78,7 @@ DRIVERS = {
     "java": Driver(_build_java),
     "kafkajs": Driver(_build_node, _NEW_PROTOCOLS | {_ABORTED}, ("send_offsets", "commit, commit_async")),
     "rust": Driver(_build_rust, _SHARE, ("commit, commit_async",)),
-    "sarama": Driver(_build_go, _NEW_PROTOCOLS, ("describe_cluster",)),
+    "sarama": Driver(_build_go, _NEW_PROTOCOLS),
 }
 
 

@@ -22,7 +22,7 @@ var capabilities = []string{
 	"producer", "producer.idempotence", "producer.transactions",
 	"consumer.assign", "consumer.classic", "consumer.classic.cooperative", "consumer.classic.static",
 	"consumer.rebalance_events", "consumer.pause",
-	"admin.topics", "admin.cluster", "admin.offsets",
+	"admin.topics", "admin.offsets",
 	"sasl.plain", "sasl.scram", "tls",
 	"compression.gzip", "compression.snappy", "compression.lz4", "compression.zstd",
 }
