@@ -1,6 +1,6 @@
 """`python -m tools.certification OUT/results.json ...` writes docs/certification.md, its picture and its badges.
 
-The first file is of a run over all cases; results of further files, of the same drivers, replace those of the same cases.
+The first file is of a run over all cases; results of further files replace those of the same clients and cases.
 
 Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. Exit codes: 0 written, 1 an
 explanation is missing or has no such result, 2 wrong usage.
