@@ -158,6 +158,6 @@ def _relative(word: str) -> str:
 
 def _text(value: str) -> str:
     """A text from a client or the wire as one short line without Markdown of its own."""
-    line = re.sub(r"\s+", " ", value)
+    line = re.sub(r"\s+", " ", value).replace("](", "] (")
     line = line if len(line) <= _TEXT_MAX else f"{line[:_TEXT_MAX]}..."
     return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", line)
