@@ -23,6 +23,8 @@ from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
 from mockbroker.cluster_methods.waiting import WaitTimeout
 
+#: The note of a result that says nothing about the client.
+CASE_DEFECT = "defect of the case, not of the client"
 #: Verdicts of which the capture is not needed.
 _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
 
@@ -158,7 +160,7 @@ def _judge_error(case: Case, run: CaseRun, error: Exception, limit_s: float) -> 
         case AssertionError():
             return _Judged(unmet, "the exchanges that the rule demands", str(error))
     text = "".join(traceback.format_exception(error))
-    run.note("defect of the case, not of the client")
+    run.note(CASE_DEFECT)
     return _Judged(Verdict.FAILED, "the case itself runs without an error", text)
 
 

@@ -7,17 +7,11 @@ from typing import Any, NamedTuple, Unpack
 
 from kwire.client import Client
 from kwire.error_codes import ErrorCode
-from kwire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from kwire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
 )
-from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -30,12 +24,11 @@ from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ShareConsumerSettings
+from mockbroker.certify.partition_changes import CLIENT_ID
 from mockbroker.cluster_methods.waiting import WaitTimeout
 from mockbroker.journal import Exchange
 from mockbroker.journal.request_history import RequestHistory
 
-#: The name of the clients of this module in the history.
-CLIENT_ID = "certify"
 #: The group of most cases.
 GROUP = "shop"
 #: The types of acknowledgements on the wire.
@@ -110,23 +103,6 @@ def set_group_config(run: CaseRun, name: str, value: object, *, group_id: str = 
     for answer in response.responses:
         if answer.error_code:
             raise RuntimeError(f"{name}={value}: {ErrorCode(answer.error_code).name} {answer.error_message}")
-
-
-def add_partitions(run: CaseRun, topic: str, count: int) -> None:
-    """Give a topic this many partitions in all."""
-    wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
-        [result] = client.send(CreatePartitionsRequest(topics=[wanted], timeout_ms=5_000)).results
-    if result.error_code:
-        raise RuntimeError(f"partitions of {topic}: {ErrorCode(result.error_code).name} {result.error_message}")
-
-
-def reassign(run: CaseRun, topic: str, partition: int, node: int) -> None:
-    """Move a partition to another node, and wait until this is its leader."""
-    row = ReassignablePartition(partition_index=partition, replicas=(node,))
-    with Client(run.wire.bootstrap_servers, client_id=CLIENT_ID) as client:
-        client.send(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=[row])]))
-    run.wire.wait_until(lambda: run.cluster.describe_topic(topic).partitions[partition].leader == node)
 
 
 def acknowledgements(run: CaseRun, topic: str | None = None) -> list[SentAcknowledgement]:

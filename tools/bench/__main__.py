@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ NAMES = (
 
 def main() -> int:
     """Run each in a separate process, so that none affects the next; returns 1 when one has failed."""
+    argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__).parse_args()
     failed = []
     for name in NAMES:
         print(f"==> {name}", flush=True)

@@ -1,6 +1,7 @@
 """`python -m tools.certification OUT/results.json ...` writes docs/certification.md, its picture and its badges.
 
-The first file is of a run over all cases; results of further files replace those of the same clients and cases.
+The first file is of a run over all cases; results of further files, of cases that were changed or added since, replace
+those of the same clients and cases. Cases that do not exist any more are left out.
 
 Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. Exit codes: 0 written, 1 an
 explanation is missing or has no such result, 2 wrong usage.
@@ -15,11 +16,12 @@ from pathlib import Path
 
 import msgspec
 
+from mockbroker.certify.case_table import find_cases
 from mockbroker.certify.report.badge import render_badge
 from mockbroker.certify.report.counts import count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import RunRecord
-from tools.certification.page import find_problems, render_page, replace_results
+from tools.certification.page import find_problems, keep_cases, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,12 +40,15 @@ def main() -> int:
         return 2
     for other in later:
         replace_results(run, other)
+    keep_cases(run, {case.id for case in find_cases()})
     explanations: dict[str, dict[str, str]] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
     problems = find_problems(run, explanations)
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    (DOCS / "certification.md").write_text(render_page(run, explanations), encoding="utf-8")
+    (DOCS / "certification.md").write_text(
+        render_page(run, explanations, is_played_again=bool(later)), encoding="utf-8"
+    )
     (DOCS / "pictures" / "certification.svg").write_text(draw_matrix(run), encoding="utf-8")
     folder = DOCS / "badges"
     folder.mkdir(exist_ok=True)

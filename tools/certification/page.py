@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from mockbroker.certify.case import FAMILIES
+from mockbroker.certify.play import CASE_DEFECT
 from mockbroker.certify.report.counts import count_by_family, count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
@@ -40,7 +42,12 @@ def find_problems(run: RunRecord, explanations: Explanations) -> list[str]:
     """What keeps the results from being published, one sentence each."""
     bad = {(run.drivers[each.driver].name, each.case) for each in run.results if each.verdict in BAD}
     given = {(client, case) for client, cases in explanations.items() for case in cases}
-    problems = [f"driver {driver.command!r}: {driver.error}" for driver in run.drivers if driver.error]
+    found = {(each.driver, each.case) for each in run.results}
+    complete = {case.id for case in run.cases if all((number, case.id) in found for number in range(len(run.drivers)))}
+    problems = [f"{case.id} was not played with all clients" for case in run.cases if case.id not in complete]
+    defects = [each for each in run.results if CASE_DEFECT in each.notes]
+    problems += [f"{run.drivers[each.driver].name}: {each.case} has a defect of the case" for each in defects]
+    problems += [f"driver {driver.command!r}: {driver.error}" for driver in run.drivers if driver.error]
     problems += [f"{client}: {case} has no explanation in explanations.toml" for client, case in sorted(bad - given)]
     return problems + [f"{client}: {case} has an explanation, and did not fail" for client, case in sorted(given - bad)]
 
@@ -48,28 +55,30 @@ def find_problems(run: RunRecord, explanations: Explanations) -> list[str]:
 def replace_results(run: RunRecord, later: RunRecord) -> None:
     """Put the results of a later run into the place of those of the same client and case, and its cases, too."""
     numbers = {driver.label: number for number, driver in enumerate(run.drivers)}
-    newer = {
-        (numbers[later.drivers[result.driver].label], result.case): result
-        for result in later.results
-        if later.drivers[result.driver].label in numbers
-    }
-    run.results = [
-        msgspec.structs.replace(newer[result.driver, result.case], driver=result.driver)
-        if (result.driver, result.case) in newer
-        else result
-        for result in run.results
-    ]
-    cases = {case.id: case for case in later.cases}
-    run.cases = [cases.get(case.id, case) for case in run.cases]
+    results = {(result.driver, result.case): result for result in run.results}
+    for result in later.results:
+        number = numbers.get(later.drivers[result.driver].label)
+        if number is not None:
+            results[number, result.case] = msgspec.structs.replace(result, driver=number)
+    run.results = list(results.values())
+    cases = {case.id: case for case in [*run.cases, *later.cases]}
+    run.cases = sorted(cases.values(), key=lambda case: (FAMILIES.index(case.family), case.id))
 
 
-def render_page(run: RunRecord, explanations: Explanations) -> str:
-    """The page."""
+def keep_cases(run: RunRecord, ids: Collection[str]) -> None:
+    """Leave out all cases but these, with their results."""
+    run.cases = [case for case in run.cases if case.id in ids]
+    run.results = [result for result in run.results if result.case in ids]
+
+
+def render_page(run: RunRecord, explanations: Explanations, *, is_played_again: bool = False) -> str:
+    """The page. is_played_again: results of some cases are of later runs."""
     parts = [
         _GENERATED,
         "",
         _INTRODUCTION,
-        f"Run of {run.started[:10]} with Kafka {run.release} and seed {run.seed}: {len(run.cases)} cases.",
+        f"Run of {run.started[:10]} with Kafka {run.release} and seed {run.seed}: {len(run.cases)} cases."
+        f"{' Cases that were changed afterwards were played again with all clients.' if is_played_again else ''}",
         "",
         "![Passed cases by client and family](pictures/certification.svg)",
         "",

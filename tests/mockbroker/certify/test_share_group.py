@@ -24,11 +24,9 @@ from mockbroker.certify.driver.messages import ConsumedRecord, ErrorInfo
 from mockbroker.certify.share_group import (
     QuietPolls,
     acknowledgements,
-    add_partitions,
     carrying,
     create_group,
     is_reached,
-    reassign,
     session_requests,
     set_group_config,
 )
@@ -128,16 +126,6 @@ def test_the_lock_duration_of_the_group_is_set(run: Any) -> None:
 def test_a_refused_configuration_is_an_error_of_the_case(run: Any) -> None:
     with pytest.raises(RuntimeError, match=r"share\.record\.lock\.duration\.ms=1: INVALID_CONFIG"):
         set_group_config(run, "share.record.lock.duration.ms", 1)
-
-
-def test_partitions_are_added_and_moved(run: Any) -> None:
-    add_partitions(run, "orders", 2)
-    node = run.cluster.add_node()
-    reassign(run, "orders", 1, node)
-
-    assert [row.leader for row in run.cluster.describe_topic("orders").partitions] == [0, node]
-    with pytest.raises(RuntimeError, match="partitions of orders: INVALID_PARTITIONS"):
-        add_partitions(run, "orders", 1)
 
 
 def test_a_wait_that_fails_is_no_error(run: Any) -> None:

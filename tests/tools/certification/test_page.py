@@ -8,7 +8,7 @@ import pytest
 
 from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
 from mockbroker.certify.verdicts import Verdict
-from tools.certification.page import find_problems, render_page, replace_results
+from tools.certification.page import find_problems, keep_cases, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 
@@ -102,3 +102,37 @@ def test_results_of_a_later_run_replace_those_of_the_same_client_and_case(run: R
     assert verdicts[0, "share.x.y"] is Verdict.OK
     assert verdicts[1, "share.x.y"] is Verdict.UNIMPLEMENTED
     assert len(run.results) == 4
+
+
+def test_a_case_of_a_later_run_is_added_and_one_that_does_not_exist_is_left_out(run: RunRecord) -> None:
+    played = [
+        ResultRecord(driver=number, case="connecting.x.y", verdict=Verdict.OK, duration_ms=5) for number in (0, 1)
+    ]
+    later = RunRecord(
+        seed=1,
+        release="4.4",
+        started=run.started,
+        drivers=run.drivers,
+        cases=[_case("connecting.x.y")],
+        results=played,
+    )
+
+    replace_results(run, later)
+    keep_cases(run, {"connecting.x.y", "groups.x.y"})
+
+    assert [case.id for case in run.cases] == ["connecting.x.y", "groups.x.y"]
+    assert len(run.results) == 4
+    assert find_problems(run, {}) == []
+    assert "played again" in render_page(run, {}, is_played_again=True)
+
+
+def test_a_case_that_not_all_clients_have_played_is_not_published(run: RunRecord) -> None:
+    run.results = run.results[:-1]
+
+    assert "groups.x.y was not played with all clients" in find_problems(run, {"a": {"share.x.y": "It fails."}})
+
+
+def test_a_defect_of_a_case_is_not_published(run: RunRecord) -> None:
+    run.results[0].notes.append("defect of the case, not of the client")
+
+    assert "a: share.x.y has a defect of the case" in find_problems(run, {"a": {"share.x.y": "It fails."}})

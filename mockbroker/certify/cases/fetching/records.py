@@ -121,16 +121,16 @@ def partial_batch(run: CaseRun) -> None:
 
 
 @case(
-    "fetching.records.compacted",
-    title="Offsets of a compacted log have gaps",
+    "fetching.records.offset-gaps",
+    title="Offsets of records have gaps",
     level=Level.MUST,
-    rule="Offsets need not be consecutive: a consumer goes on behind the last offset of a batch, not its last record.",
-    source=Source("Kafka documentation", "Design, Log Compaction"),
+    rule="Offsets need not be consecutive: a marker has one, and a consumer goes on behind it and does not return it.",
+    source=Source("KIP-98", "Fetch, control records"),
     needs=("consumer.assign", "producer.transactions"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
-def control_records(run: CaseRun) -> None:
+def offset_gaps(run: CaseRun) -> None:
     """No fault: a transaction is committed between two records, so that its marker has an offset."""
     run.produce("orders", "first")
     producer = run.producer(transactional_id="shop")

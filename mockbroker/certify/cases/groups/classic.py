@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from kwire import Client
-from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.messages import PartitionsLost, PartitionsRevoked
+from mockbroker.certify.partition_changes import add_partitions
 
 
 @case(
@@ -224,9 +223,7 @@ def partitions_added(run: CaseRun) -> None:
     )
     run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
-    with Client(run.cluster.bootstrap_servers) as admin:
-        grown = CreatePartitionsTopic(name="orders", count=2, assignments=None)
-        admin.send(CreatePartitionsRequest(topics=[grown], timeout_ms=1_000))
+    add_partitions(run, "orders", 2)
     run.produce("orders", "second", partition=1)
 
     polled = consumer.poll_until(records=1)

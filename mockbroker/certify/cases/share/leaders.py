@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.partition_changes import reassign
 from mockbroker.certify.share_group import (
     QuietPolls,
     acknowledgements,
@@ -11,7 +12,6 @@ from mockbroker.certify.share_group import (
     is_named,
     join,
     join_explicit,
-    reassign,
 )
 
 _TWO_NODES = ClusterPlan(nodes=2, topics={"orders": 1})

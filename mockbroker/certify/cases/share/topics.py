@@ -7,7 +7,8 @@ from typing import Any
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.handles import ShareConsumerHandle
-from mockbroker.certify.share_group import QuietPolls, add_partitions, create_group, is_reached, join
+from mockbroker.certify.partition_changes import add_partitions
+from mockbroker.certify.share_group import QuietPolls, create_group, is_reached, join
 from mockbroker.journal import Exchange
 
 _SUBSCRIBE = Source("KIP-932", "Share group membership", "kafka-clients KafkaShareConsumer.subscribe")
