@@ -192,8 +192,9 @@ class ShareHistory(RuleBasedStateMachine):
             if not fails or before is None:
                 row.deadline_ms = None
             elif row.deadline_ms is not None and row.deadline_ms <= self.now_ms:
-                self.uncounted += row.state is RecordState.ARCHIVING
-                row.state = RecordState.ARCHIVED if row.count >= self.limit else RecordState.AVAILABLE
+                is_spent = row.count >= self.limit
+                self.uncounted += is_spent and row.state is RecordState.ARCHIVING
+                row.state = RecordState.ARCHIVED if is_spent else RecordState.AVAILABLE
                 row.owner, row.deadline_ms = "", None
             else:
                 row.state, row.owner = before
@@ -327,6 +328,20 @@ def test_a_record_whose_rejection_is_not_stored_before_its_lock_ends_is_archived
 
     history.the_partition_is_as_in_the_table()
     assert history.partition.window.record_state(0) is RecordState.ARCHIVED
+    assert history.partition.window.delivery_complete_count == 0
+
+
+def test_a_record_with_deliveries_left_whose_rejection_is_not_stored_before_its_lock_ends_is_available() -> None:
+    history = ShareHistory()
+    history.begin(limit=2, has_queue=True)
+    history.produce(size=7)
+    history.fetch(batch_size=1, max_records=2, member="m2", mode=AcquireMode.BATCH_OPTIMIZED, read=2)
+    history.time_passes(duration_ms=29_999)
+    history.acknowledge(ahead=0, kind=0, member="m2", mixed=[0, 0, 0, 0, 0, 0, 3, 0], size=7)
+    history.time_passes(duration_ms=1)
+    history.write_arrives(fails=True, which=0)
+
+    history.the_partition_is_as_in_the_table()
     assert history.partition.window.delivery_complete_count == 0
 
 
