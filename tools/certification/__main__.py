@@ -49,7 +49,7 @@ def main() -> int:
     (DOCS / "certification.md").write_text(
         render_page(run, explanations, is_played_again=bool(later)), encoding="utf-8"
     )
-    (DOCS / "pictures" / "certification.svg").write_text(draw_matrix(run), encoding="utf-8")
+    (DOCS / "certification.svg").write_text(draw_matrix(run), encoding="utf-8")
     folder = DOCS / "badges"
     folder.mkdir(exist_ok=True)
     for number, (driver, name) in enumerate(zip(run.drivers, badge_names(run.drivers), strict=True)):

@@ -80,7 +80,7 @@ def render_page(run: RunRecord, explanations: Explanations, *, is_played_again: 
         f"Run of {run.started[:10]} with Kafka {run.release} and seed {run.seed}: {len(run.cases)} cases."
         f"{' Cases that were changed afterwards were played again with all clients.' if is_played_again else ''}",
         "",
-        "![Passed cases by client and family](pictures/certification.svg)",
+        "![Passed cases by client and family](certification.svg)",
         "",
         *_clients(run),
         "",
