@@ -21,8 +21,13 @@ _SHARED_FIXTURES = ("kafka_session", "kafka_module")
 _SEED_BITS = 32
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+#: The packages that pytest would rewrite for their assertions, because a plugin is in the same distribution.
+_OWN_PACKAGES = frozenset({"kwire", "mockbroker"})
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options of the fixtures."""
+    _keep_from_rewriting(pluginmanager)
     group = parser.getgroup("mockbroker", "Kafka clusters of mockbroker")
     group.addoption(
         "--kafka-artifacts",
@@ -30,6 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the traffic of failing tests to this folder",
     )
     group.addoption("--kafka-seed", type=int, metavar="N", help="seed of the clusters, as a failed test prints it")
+
+
+def _keep_from_rewriting(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Have the modules of the broker imported as they are.
+
+    Rewritten, they would be parsed again in every run that finds no stored code, a second in all, and some of them in
+    the broker's thread while pytest parses a test: CPython 3.11 then fails with "AST constructor recursion depth
+    mismatch". pytest has no public way to leave packages out.
+    """
+    marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked -= _OWN_PACKAGES
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -242,3 +242,29 @@ def test_the_traffic_of_failing_tests_is_written_to_a_folder(tmp_path: Path) -> 
         assert [(row["api_name"], row["status"]) for row in rows] == [("ApiVersions", "ok"), ("Metadata", "ok")]
     (text,) = (tmp_path / "out").glob("*test_that_fails-*.txt")
     assert "Metadata v13, 'shop'" in text.read_text("utf-8")
+
+
+def test_modules_of_the_broker_are_imported_without_rewritten_assertions(tmp_path: Path) -> None:
+    """An installed wheel lists its modules, and pytest rewrites those of distributions with a plugin."""
+    wheel = tmp_path / "listed-1.0.dist-info"
+    wheel.mkdir()
+    (wheel / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n", "utf-8")
+    (wheel / "RECORD").write_text("kwire/__init__.py,,\nmockbroker/__init__.py,,\n", "utf-8")
+    (wheel / "entry_points.txt").write_text("[pytest11]\nlisted = json\n", "utf-8")
+    printed = _run(
+        tmp_path,
+        """
+import sys
+import kwire.codec
+import mockbroker.handlers.records.fetch
+
+def test_it():
+    loaders = {name: repr(vars(module).get("__loader__")) for name, module in sys.modules.items()}
+    rewritten = {name for name, loader in loaders.items() if "AssertionRewritingHook" in loader}
+    assert "test_it" in rewritten
+    own = {name for name in rewritten if name.startswith(("kwire", "mockbroker"))}
+    assert own <= {"mockbroker", "mockbroker.pytest_plugin"}
+""",
+    )
+
+    assert "1 passed" in printed, printed
