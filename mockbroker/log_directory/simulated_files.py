@@ -202,7 +202,8 @@ class SimulatedFiles:
         """Put the contents of a file on the disk."""
         contents = self._contents[path]
         if self._take_fault(path, FileFault.SYNC_FAILS) is FileFault.SYNC_FAILS:
-            self._unwritten.add(id(contents))
+            if contents != self._on_disk.get(path, b""):
+                self._unwritten.add(id(contents))
             raise OSError(errno.EIO, "simulated failure of fsync", path)
         if id(contents) in self._unwritten:
             return  # The system counts the pages as written: it reports a failure once.
@@ -214,6 +215,11 @@ class SimulatedFiles:
     def mark_written(self, path: str) -> None:
         """The bytes of a file are written again: the next sync puts them on the disk."""
         self._unwritten.discard(id(self._contents[path]))
+
+    def mark_cut(self, path: str) -> None:
+        """A file was cut: if nothing is left of what a sync has failed for, the next sync reports the truth again."""
+        if len(self._contents[path]) <= len(self._on_disk.get(path, b"")):
+            self.mark_written(path)
 
     def contents_of(self, path: str) -> bytearray:
         """The bytes of a file, to be changed."""
@@ -296,6 +302,7 @@ class SimulatedFile:
         """Cut the file. That needs no space, and does not fail."""
         self._files.require_process()
         del self._files.contents_of(self._path)[size:]
+        self._files.mark_cut(self._path)
 
     def rewrite(self, position: int) -> None:
         """Write the bytes from a position on again."""

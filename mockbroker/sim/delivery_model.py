@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kwire.error_codes import ErrorCode
 from mockbroker.sim.log_contents import LogContents
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey, StoredState
@@ -12,6 +13,15 @@ from mockbroker.state.share_coordinator.share_coordinator import ShareKey, Store
 #: Acknowledge types after which a record is complete (gap, accept, reject), and single types.
 TERMINAL_TYPES = (0, 1, 3)
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+
+#: Errors after which it is known that an acknowledgement did not take effect.
+NO_EFFECT = (
+    ErrorCode.INVALID_RECORD_STATE,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+)
 
 
 @dataclass(slots=True)

@@ -7,12 +7,11 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kwire.error_codes import ErrorCode
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
-from mockbroker.sim.delivery_model import REJECT, RENEW, TERMINAL_TYPES, DeliveryModel
+from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel
 from mockbroker.sim.log_contents import LogContentsReader
 from mockbroker.sim.partition_checker import CheckContext, PartitionChecker, PendingAcknowledgement
 from mockbroker.sim.state_topic import ControlRecords, StateTopic, StoredStart
@@ -26,24 +25,17 @@ from mockbroker.state.storage.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from mockbroker.engine.core import Core
+    from mockbroker.sim.disk.simulated_disk import SimulatedDisk
 
 Run = tuple[int, int, int]
-
-#: Errors after which it is known that an acknowledgement did not take effect.
-_NO_EFFECT = (
-    ErrorCode.INVALID_RECORD_STATE,
-    ErrorCode.INVALID_REQUEST,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.SHARE_SESSION_NOT_FOUND,
-)
 
 
 class Invariants:
     """Follows every share partition of the given keys through all its incarnations. Every method raises Violation."""
 
-    def __init__(self, core: Core, coverage: Coverage) -> None:
+    def __init__(self, core: Core, coverage: Coverage, disk: SimulatedDisk | None = None) -> None:
         self._set_core(core)
+        self._disk = disk
         self._coverage = coverage
         self._count = coverage.count
         self._log_reader = LogContentsReader(self._find_log)
@@ -136,7 +128,7 @@ class Invariants:
                     held.until_min = held.until_max = ask.until_ms
                     self._count("lock renewed")
             # A write that failed may have been stored nevertheless.
-            if kind != RENEW and (code == 0 or code in _NO_EFFECT):
+            if kind != RENEW and (code == 0 or code in NO_EFFECT):
                 self._add_unresolved(key, ask, offset, -1)
                 if code == 0 and kind in TERMINAL_TYPES and self._is_current(model, ask):
                     model.record_completed(offset, ask.counts[offset])
@@ -313,7 +305,9 @@ class Invariants:
             )
         limit = self._read_config(key, "share.delivery.count.limit")
         lock_ms = self._read_config(key, "share.record.lock.duration.ms")
-        checker.check(CheckContext(self._core.now_ms, limit, lock_ms, self._log_start(key)))
+        log_start = self._log_start(key)
+        has_flipped_bits = self._disk is not None and self._disk.has_flipped_bits
+        checker.check(CheckContext(self._core.now_ms, limit, lock_ms, log_start, has_flipped_bits))
 
     def _check_load(self, key: ShareKey, partition: SharePartition) -> None:
         """After a load, each record with a successful final acknowledgement is terminal or below the start."""
@@ -336,6 +330,8 @@ class Invariants:
                 )
 
     def _check_stored(self, model: DeliveryModel) -> None:
+        if not self._metadata.has_internal_topic(CoordinatorKind.SHARE):
+            return  # Nothing is stored; the lookup below would create the topic.
         node_id = self._metadata.coordinator_id(CoordinatorKind.SHARE, str(model.key))
         node = self._nodes.get(node_id)
         stored = node.share_coordinator.find_state(model.key) if node and node.is_loaded("share_state_log") else None

@@ -59,12 +59,17 @@ class HeldRecord:
 
 @dataclass(slots=True)
 class CheckContext:
-    """Time and limits at the moment of a check. log_start: records below it may vanish."""
+    """Time and limits at the moment of a check.
+
+    log_start: records below it may vanish. has_flipped_bits: offsets of batches may have been damaged on the disk: no
+    checksum covers them, and records before a batch that seems to begin later count as compacted.
+    """
 
     now_ms: int
     delivery_limit: int
     lock_ms: int
     log_start: int
+    has_flipped_bits: bool = False
 
 
 class PartitionChecker:
@@ -214,6 +219,7 @@ class PartitionChecker:
             return
         contents = self._model.log_contents()
         is_lost = offset < self._context.log_start or offset in contents.aborted or offset in contents.lost
+        is_lost = is_lost or self._context.has_flipped_bits
         if row.state is not RecordState.ARCHIVED or not is_lost:
             self._fail(offset, f"was free, and is {row}")
         if offset in contents.lost:

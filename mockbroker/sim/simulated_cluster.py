@@ -27,6 +27,7 @@ from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
 from mockbroker.sim.replication.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, PROMISED_TOPICS, QUEUE_NAMES, TOPICS
+from mockbroker.sim.violation import Violation
 from mockbroker.sim.wire import Wire
 from mockbroker.state.metadata.topics import CoordinatorKind, Topic, TopicPartitionKey
 from mockbroker.state.share.share_session import ShareSession
@@ -58,6 +59,8 @@ _NODE_COUNT = 3
 _START_MS = 1_000_000
 #: Records are not produced to a partition with more than this.
 _MAX_RECORDS = 260
+#: A chain of calls without latency has a few dozen at most.
+_MAX_ROUNDS_AT_ONE_TIME = 3_000
 _KEYS = (b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k7", b"k8")
 
 
@@ -103,7 +106,7 @@ class SimulatedCluster:
         self.client_dialect = EditionClient(edition, self.core.routes)
         self.coverage = Coverage(self.core.state.rules, self.client_dialect, on_disk=on_disk)
         self.wire = Wire(self.core, self.client_dialect, self.in_broker)
-        self.invariants = Invariants(self.core, self.coverage)
+        self.invariants = Invariants(self.core, self.coverage, self.disk)
         self.records = StoredRecords(self.find_any_log, self.coverage.count)
         self.replicas: ReplicaChecker | None = None
         if replicates:
@@ -277,10 +280,18 @@ class SimulatedCluster:
         return nullcontext() if self.disk is None else self.disk.in_broker()
 
     def advance(self, duration_ms: int) -> None:
-        """Advance the clock from one deadline to the next, and check at each."""
+        """Advance the clock from one deadline to the next, and check at each.
+
+        Raises: Violation if each deadline sets the next one at the same time.
+        """
         self.check()  # The effects of requests, before the clock moves.
         target_ms = self.now_ms + duration_ms
+        moved_ms, count = self.now_ms, 0
         while (due_ms := self.core.next_deadline_ms()) is not None and due_ms <= target_ms:
+            count = 0 if self.now_ms > moved_ms else count + 1
+            moved_ms = self.now_ms
+            if count > _MAX_ROUNDS_AT_ONE_TIME:
+                raise Violation(f"{count} deadlines in turn at {moved_ms} ms, and another one at {due_ms} ms")
             with self.in_broker():
                 self.core.advance(max(due_ms, self.now_ms))
             self.check()

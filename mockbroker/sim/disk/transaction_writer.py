@@ -154,6 +154,7 @@ class TransactionWriter(RetryingClient):
 
         def committed(response: offsets.TxnOffsetCommitResponse) -> None:
             transaction.has_offsets = not self._must_retry(response.topics[0].partitions[0].error_code)
+            self._count("offsets in a transaction", int(transaction.has_offsets))
 
         row = offsets.TxnOffsetCommitRequestPartition(0, transaction.number)
         topics = [offsets.TxnOffsetCommitRequestTopic(TOPIC, partitions=[row])]

@@ -128,3 +128,39 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_space() -> None:
 
     assert len(writer.acknowledged) > count
     assert _read_values(files, 0) == writer.acknowledged
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_after_a_failed_sync_only_a_file_that_was_cut_can_be_synced(is_cut: bool) -> None:
+    """Linux counts the pages of a failed sync as written; for what was cut away that does not matter any more."""
+    conditions: list[FileFault] = []
+    files = SimulatedFiles(random.Random(1), choose_fault=lambda _: conditions[0] if conditions else None)
+    file = files.open_file("log")
+    file.append(b"first")
+    file.sync()
+    file.append(b"second")
+    conditions.append(FileFault.SYNC_FAILS)
+    with pytest.raises(OSError, match="simulated failure of fsync"):
+        file.sync()
+    conditions.clear()
+    if is_cut:
+        file.truncate(len(b"first"))
+    file.append(b"third")
+    file.sync()
+
+    outcomes = {files.crash_machine().read_file("log") for _ in range(30)}
+    assert (outcomes == {b"firstthird"}) is is_cut
+    assert (len(outcomes) == 1) is is_cut
+
+
+def test_after_a_failed_sync_an_empty_file_can_be_synced() -> None:
+    """It has no page that was counted as written, and its name is there after the next sync."""
+    conditions = [FileFault.SYNC_FAILS]
+    files = SimulatedFiles(random.Random(1), choose_fault=lambda _: conditions[0] if conditions else None)
+    file = files.open_file("log")
+    with pytest.raises(OSError, match="simulated failure of fsync"):
+        file.sync()
+    conditions.clear()
+    file.sync()
+
+    assert files.crash_machine().read_file("log") == b""
