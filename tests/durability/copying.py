@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.durability.worker import Worker
 
@@ -15,15 +17,21 @@ _TIMEOUT_S = 30.0
 #: One that a client has left open is aborted then, and no longer keeps readers waiting.
 _TRANSACTION_TIMEOUT_MS = 30_000
 _RETRIES_S = 60.0
+#: How long a call with a timeout of `_TIMEOUT_S` may take.
+_CALL_LIMIT_S = 45.0
 _BATCH_SIZE = 50
 _ABORTED_SHARE = 0.2
+
+
+class StuckCallError(Exception):
+    """A call of the client has not ended within its timeout."""
 
 
 class TransactionalCopier(Worker):
     """Copies `source` to `topic`; the value of a copy names the attempt that wrote it.
 
     committed, aborted: attempts whose end was acknowledged. In `unknown` are those whose end was not. committed and
-    unknown have the number of records of each.
+    unknown have the number of records of each. abandoned: producers that were replaced as a call of theirs did not end.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, source: str, *, partition_count: int, seed: int) -> None:
@@ -37,6 +45,7 @@ class TransactionalCopier(Worker):
         self._random = random.Random(seed)
         self._attempt = 0
         self._doing = "nothing"
+        self.abandoned: list[Producer] = []
 
     def run(self) -> None:
         """Copy until stopped; new clients replace those that a fatal error has ended."""
@@ -53,6 +62,8 @@ class TransactionalCopier(Worker):
                 self._doing = f"{self._doing}, ended by {error}"
                 if not error.args[0].fatal():
                     self.pause(0.05)
+            except StuckCallError:
+                self.abandoned.append(producer)
             finally:
                 consumer.close()
 
@@ -67,7 +78,13 @@ class TransactionalCopier(Worker):
             }
         )
         settings = {"transactional.id": self.group, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS, "linger.ms": 1}
-        return consumer, Producer({**self._settings, **settings})
+        before = len(self.abandoned)
+
+        def on_error(error: KafkaError) -> None:
+            if len(self.abandoned) == before:  # Otherwise the next producer has fenced this one.
+                self._on_error(error)
+
+        return consumer, Producer({**self._settings, **settings, "error_cb": on_error})
 
     def _seek_to_committed(self, consumer: Consumer) -> None:
         """Go on where the last committed transaction has ended."""
@@ -96,7 +113,8 @@ class TransactionalCopier(Worker):
                 return
             offsets = _offsets_after(messages)
             group = consumer.consumer_group_metadata()
-            self._retry("send offsets", lambda: producer.send_offsets_to_transaction(offsets, group, _TIMEOUT_S))
+            send = partial(producer.send_offsets_to_transaction, offsets, group, _TIMEOUT_S)
+            self._retry("send offsets", lambda: run_with_limit(send, _CALL_LIMIT_S))
             self._retry("commit", lambda: producer.commit_transaction(_TIMEOUT_S))
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
@@ -155,7 +173,31 @@ class TransactionalCopier(Worker):
         counts = (
             f"{len(self.committed)} transactions committed, {len(self.aborted)} aborted, {len(self.unknown)} unknown"
         )
+        counts += f", {len(self.abandoned)} producers abandoned" if self.abandoned else ""
         return counts if self._doing == "nothing" else f"{counts}, last call: {self._doing}"
+
+
+def run_with_limit(call: Callable[[], object], limit_s: float) -> None:
+    """Run a call in a thread of its own, which is left behind if it does not end. Raises: StuckCallError, or its error.
+
+    librdkafka 2.16 can wait for a group's coordinator without end, whatever the timeout of the call is (its issues 5456
+    and 5511): when the broker ends while the coordinator is looked for.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # Raised again below.
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="call of a client", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if thread.is_alive():
+        raise StuckCallError(f"a call has not ended within {limit_s:.0f} s")
+    if failures:
+        raise failures[0]
 
 
 def _offsets_after(messages: list[Message]) -> list[TopicPartition]:
