@@ -33,7 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--disk: neither share editions nor another persister are stored in a data directory")
     if parsed.disk and parsed.replication != _REPLICATION[0]:
         parser.error("--disk: the simulator has a data directory only where replicas share a log")
+    disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # Killed nodes close connections, and each would be logged.
+    try:
+        return _run_seeds(parsed, release)
+    finally:
+        logging.disable(disabled)
+
+
+def _run_seeds(parsed: argparse.Namespace, release: str) -> int:
     seeds = [parsed.seed] if parsed.seed is not None else range(parsed.first, parsed.first + parsed.seeds)
     total = Coverage()
     for count, seed in enumerate(seeds, 1):
