@@ -110,16 +110,19 @@ def write_reports(run: RunRecord, folder: Path) -> None:
 
 def _list(cases: Sequence[Case]) -> int:
     for case in cases:
-        print(f"{case.id:<55} {case.level:<7} {case.title}")
+        print(f"{case.id:<55} {case.level:<7} {'quick' if case.quick else '':<6} {case.title}")
     return 0
 
 
-def _explain(all_cases: Sequence[Case], pattern: str) -> int:
-    for case in select_cases(all_cases, [pattern]):
+def _explain(all_cases: Sequence[Case], patterns: Sequence[str]) -> int:
+    for case in select_cases(all_cases, patterns):
         print(f"{case.id}: {case.title}")
         print(f"  {case.level}: {case.rule}")
         print(f"  source: {case.source}")
-        print(f"  needs: {', '.join([*case.needs, *case.settings_needed]) or 'nothing'}")
+        print(f"  needs: {', '.join(case.needs) or 'nothing'}")
+        if case.settings_needed:
+            print(f"  needs settings: {', '.join(case.settings_needed)}")
+        print(f"  limit: {case.timeout_s:g} s{'; part of --quick' if case.quick else ''}")
         for line in case.broker.splitlines():
             print(f"  {line}" if line else "")
     return 0
@@ -169,6 +172,7 @@ def create_parser() -> argparse.ArgumentParser:
     add("--release", choices=RELEASES, metavar="R", help=f"release of Kafka (default {DEFAULT_RELEASE})")
     add("--keep-captures", action="store_true", help="keep a capture of every case, not only of those that are not OK")
     add("--list", action="store_true", help="list the cases and end")
-    add("--explain", metavar="CASE", help="show the rule, the source and the course of cases, and end")
+    explain = "show the rule, the source, the limit and the course of cases, and end; repeatable"
+    add("--explain", action="append", metavar="CASE", help=explain)
     add("--check-driver", action="store_true", help="try each method of the drivers, say what is wrong, and end")
     return parser

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mockbroker.certify.case import Case
+from mockbroker.certify.case import TIMEOUT_S, Case
 from mockbroker.certify.verdicts import Verdict
 
 #: The version of the format.
@@ -31,7 +31,7 @@ class DriverRecord(msgspec.Struct, kw_only=True):
 
 
 class CaseRecord(msgspec.Struct, kw_only=True):
-    """A case of the run, without its function."""
+    """A case of the run, without its function. needs, settings_needed: capabilities and settings of the driver."""
 
     id: str
     family: str
@@ -41,6 +41,8 @@ class CaseRecord(msgspec.Struct, kw_only=True):
     source: dict[str, str]
     broker: str
     needs: tuple[str, ...]
+    settings_needed: tuple[str, ...] = ()
+    timeout_s: float = TIMEOUT_S
 
 
 class ResultRecord(msgspec.Struct, kw_only=True):
@@ -142,4 +144,6 @@ def case_record(case: Case) -> CaseRecord:
         source=source,
         broker=case.broker,
         needs=case.needs,
+        settings_needed=case.settings_needed,
+        timeout_s=case.timeout_s,
     )

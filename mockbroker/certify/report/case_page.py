@@ -114,6 +114,8 @@ def _rule(case: CaseRecord) -> Markup:
             ("source", place),
             ("the broker", tag("span", lines(case.broker), class_="text")),
             ("needs", ", ".join(case.needs)),
+            ("needs settings", ", ".join(case.settings_needed)),
+            ("limit", f"{case.timeout_s:g} s"),
         ]
     )
 

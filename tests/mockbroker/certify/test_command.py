@@ -43,7 +43,7 @@ def _fails(run: CaseRun) -> None:
     run.expect(condition=False, expected="one <record> & more", seen="\x00none")
 
 
-@_add("share.c.lacks", needs=("share",))
+@_add("share.c.lacks", needs=("share",), settings_needed=("share_acquire_mode",), timeout_s=20)
 def _lacks(run: CaseRun) -> None:
     """Nothing."""
 
@@ -165,16 +165,18 @@ def test_wrong_jobs_are_refused() -> None:
 
 def test_cases_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--list", "--cases", "producing") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "producing.a.sends",
-        "producing.b.fails",
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["producing.a.sends", "MUST", "quick", "T"],
+        ["producing.b.fails", "MUST", "T"],
     ]
-    assert _run("--explain", "share.c.lacks") == 0
+    assert _run("--explain", "share.c.lacks", "--explain", "producing.a.sends") == 0
     shown = capsys.readouterr().out
     assert "share.c.lacks: T" in shown
     assert "MUST: R." in shown
     assert "source: KIP-1" in shown
-    assert "needs: share" in shown
+    assert "needs: share\n  needs settings: share_acquire_mode\n  limit: 20 s\n" in shown
+    assert "producing.a.sends: T" in shown
+    assert "limit: 15 s; part of --quick" in shown
 
 
 def test_five_runs_with_one_seed_have_the_same_verdicts() -> None:
