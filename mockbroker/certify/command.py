@@ -129,14 +129,14 @@ def _explain(all_cases: Sequence[Case], patterns: Sequence[str]) -> int:
 
 
 def _check_drivers(commands: Sequence[str]) -> int:
-    from mockbroker.certify.check.checker import check_driver
+    from mockbroker.certify.check.checker import Outcome, check_driver
 
     problems = 0
     for command in commands:
         print(command)
         for line in check_driver(command):
             print(line, flush=True)
-            problems += line.is_problem is True
+            problems += line.outcome is Outcome.WRONG
     return 1 if problems else 0
 
 
