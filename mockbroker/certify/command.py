@@ -27,6 +27,7 @@ from mockbroker.log.log_output import start_log
 
 _USAGE = 2
 _JOBS_MAX = 64
+_REPEAT_MAX = 100
 #: Kafka's own timers are longer than those of the quick profile.
 KAFKA_TIME_FACTOR = 3.0
 
@@ -71,7 +72,7 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case], kafka: KafkaAdmin | 
     else:
         options = PlayOptions(open_kafka(kafka, seed=parsed.seed), parsed.keep_captures, KAFKA_TIME_FACTOR)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    runner = Runner(parsed.driver, cases, folder=folder, options=options)
+    runner = Runner(parsed.driver, cases, folder=folder, options=options, repeat=parsed.repeat)
     progress = Progress(sys.stderr, len(cases) * len(parsed.driver), runner.drivers)
     runner.on_result, runner.on_note = progress.add, progress.note
     runner.run(parsed.jobs if kafka is None else 1)
@@ -84,6 +85,7 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case], kafka: KafkaAdmin | 
         cases=[case_record(case) for case in cases],
         results=runner.results,
         kafka=None if kafka is None else kafka.bootstrap,
+        repeat=parsed.repeat,
     )
     write_reports(run, folder)
     print(*summary_lines(run), f"{folder / 'index.html'}", sep="\n")
@@ -146,6 +148,12 @@ def _parse_jobs(text: str) -> int:
     return int(text)
 
 
+def _parse_repeat(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= _REPEAT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of times from 1 to {_REPEAT_MAX}")
+    return int(text)
+
+
 def create_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     description = (
@@ -165,6 +173,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1, metavar="N", help="seed of the clusters (default 1)")
     jobs = min(os.cpu_count() or 1, 4)
     add("--jobs", type=_parse_jobs, default=jobs, metavar="N", help=f"cases at the same time (default {jobs})")
+    repeat = "play each case N times with the same seed; the worst verdict counts, and those that differ are shown"
+    add("--repeat", type=_parse_repeat, default=1, metavar="N", help=repeat)
     output = "folder of the results (default certify-out)"
     add("-o", "--output", type=Path, default=Path("certify-out"), metavar="OUT", help=output)
     real = "play the cases that need no faults on this real Kafka, behind a proxy; their topics are created and deleted"

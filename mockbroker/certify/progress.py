@@ -81,6 +81,7 @@ def describe_result(result: ResultRecord, driver: DriverRecord) -> str:
         if result.verdict is Verdict.ERROR
         else result.verdict
     )
+    verdict += f" ({result.instability})" if result.instability else ""
     text = one_line(f"{verdict} {result.case} ({driver.label}){why}")
     return text if len(text) <= _SEEN_MAX else text[:_SEEN_MAX] + "..."
 

@@ -32,3 +32,15 @@ UNMET = {Level.MUST: Verdict.FAILED, Level.SHOULD: Verdict.NON_STRICT, Level.MAY
 #: The verdicts by which a client passed a case, and by which it did not: in the others it was not judged.
 PASSED = frozenset({Verdict.OK, Verdict.NON_STRICT})
 BAD = frozenset({Verdict.FAILED, Verdict.TIMEOUT})
+
+#: The worst verdict first: of a case that is played several times, that one counts.
+WORST_FIRST = (
+    Verdict.FAILED,
+    Verdict.TIMEOUT,
+    Verdict.ERROR,
+    Verdict.NON_STRICT,
+    Verdict.INFORMATIONAL,
+    Verdict.NOT_EXERCISED,
+    Verdict.UNIMPLEMENTED,
+    Verdict.OK,
+)

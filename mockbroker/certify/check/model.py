@@ -61,12 +61,13 @@ class CheckRun(NamedTuple):
         fixed: ConsumerSettings = {"group_id": GROUP, "auto_offset_reset": "earliest", "enable_auto_commit": False}
         given: ConsumerSettings = {**fixed, **settings}
         if "metadata_max_age_ms" in self.clients.hello.settings:
+            refreshing: ConsumerSettings = {**given, "metadata_max_age_ms": 1000}
             with suppress_unsupported():  # A driver may have a setting for some kinds of clients only.
-                return self.clients.consumer(**given, metadata_max_age_ms=1000)
+                return self.clients.consumer(**refreshing)
         return self.clients.consumer(**given)
 
     def waiting_producer(self, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
-        """A producer that waits for acknowledgements, where the driver has the setting: not every client does so itself."""
+        """A producer that waits for acknowledgements, where the driver has the setting: not all do so by default."""
         if "acks" in self.clients.hello.settings:
             settings = {"acks": "all", **settings}
         return self.clients.producer(**settings)

@@ -47,7 +47,8 @@ def _add_case(suite: ET.Element, result: ResultRecord, case: CaseRecord) -> None
         time=f"{result.duration_ms / 1000:.3f}",
     )
     source = ", ".join(filter(None, case.source.values()))
-    text = _clean(f"expected: {result.expected}\nseen: {result.seen}\nrule: {case.rule}\nsource: {source}")
+    unstable = f"\n{result.instability}" if result.instability else ""
+    text = _clean(f"expected: {result.expected}\nseen: {result.seen}\nrule: {case.rule}\nsource: {source}{unstable}")
     if result.verdict in BAD:
         ET.SubElement(test, "failure", type=result.verdict, message=_clean(result.expected)).text = text
     elif result.verdict is Verdict.ERROR:

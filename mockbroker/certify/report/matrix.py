@@ -40,12 +40,15 @@ def _header(title: str, run: RunRecord) -> Markup:
     counts = count_verdicts(run.results).counts
     tiles = [("Clients", len(run.drivers)), ("Cases", len(run.cases))]
     tiles += [(verdict.value, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+    unstable = sum(result.instability is not None for result in run.results)
+    tiles += [("Unstable", unstable)] if unstable else []
+    repeat = f"; each case {run.repeat} times" if run.repeat > 1 else ""
     broker = f"a real Kafka at {run.kafka}" if run.kafka else f"mockbroker as Kafka {run.release}"
     started = datetime.fromisoformat(run.started).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
     return join(
         tag("p", "mockbroker certify", class_="eyebrow"),
         tag("h1", title),
-        tag("p", f"{started}; {broker}; seed {run.seed}", class_="when"),
+        tag("p", f"{started}; {broker}; seed {run.seed}{repeat}", class_="when"),
         tag("dl", *(tag("div", tag("dt", name), tag("dd", f"{number:,}")) for name, number in tiles), class_="tiles"),
     )
 
@@ -189,7 +192,8 @@ def _case_row(
         label = f"{case.id} with {driver.label}: {result.verdict.value}"
         word = verdict_word(result.verdict, href=pages.get((number, case.id)), label=label)
         hint = result.expected or result.seen
-        cells.append(tag("td", word, title=hint or None))
+        unstable = tag("span", result.instability, class_="unstable") if result.instability else None
+        cells.append(tag("td", word, unstable, title=hint or None))
     name = tag(
         "th",
         tag("span", case.id.removeprefix(f"{case.family}."), class_="case"),

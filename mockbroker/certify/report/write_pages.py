@@ -67,5 +67,6 @@ def _command(run: RunRecord, driver: DriverRecord, result: ResultRecord) -> str:
     """The command that plays the case of a result again, with a folder of its own."""
     words = ["mockbroker", "certify", "--driver", driver.command, "--cases", result.case, "--seed", str(run.seed)]
     words += ["--release", run.release]
+    words += ["--repeat", str(run.repeat)] if run.repeat > 1 else []
     words += ["--bootstrap-servers", run.kafka] if run.kafka else []
     return shlex.join([*words, "--keep-captures", "-o", "certify-again"])

@@ -163,6 +163,39 @@ def test_wrong_jobs_are_refused() -> None:
     assert raised.value.code == 2
 
 
+def test_a_case_that_is_repeated_keeps_its_verdicts_and_the_worst_one_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(9))
+
+    @case("producing.d.varies", title="T", level=Level.MUST, rule="R.", source=Source("KIP-1"))
+    def varies(run: CaseRun) -> None:
+        """No fault."""
+        run.expect(next(times) != 1, "the first time or the third")
+
+    monkeypatch.setattr(certify, "find_cases", lambda: [*CASES, varies])
+
+    assert _run("--driver", driver(), "--cases", "*.varies", "--cases", "*.sends", "--repeat", "3") == 1
+
+    run = _results()
+    [stable, unstable] = run["results"]
+    assert (run["repeat"], stable["verdict"], stable["verdicts"]) == (3, "OK", ["OK"] * 3)
+    assert (unstable["verdict"], unstable["verdicts"]) == ("FAILED", ["OK", "FAILED", "OK"])
+    assert unstable["details"].endswith("/producing.d.varies.2.json")
+    assert Path("out", unstable["capture"]).exists()
+    assert "FAILED (unstable: OK 2, FAILED 1) producing.d.varies (scripted 1.0): expected" in capsys.readouterr().err
+    assert "unstable: OK 2, FAILED 1" in Path("out/index.html").read_text(encoding="utf-8")
+    page = Path("out", unstable["details"]).with_suffix(".html").read_text(encoding="utf-8")
+    assert "3 times: OK, FAILED, OK; unstable: OK 2, FAILED 1" in page
+
+
+def test_wrong_numbers_of_repetitions_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("0", "x", "1000"):
+        with pytest.raises(SystemExit):
+            _run("--repeat", text)
+        assert f"{text!r} is not a number of times from 1 to 100" in capsys.readouterr().err
+
+
 def test_cases_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--list", "--cases", "producing") == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [

@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SETTINGS = ["bootstrap_servers", "client_id", "acks"]
 HELLO = {
     "protocol": 1,
     "name": "scripted",
     "version": "1.0",
     "language": "Python",
     "capabilities": ["producer", "consumer.assign"],
-    "settings": ["bootstrap_servers", "client_id", "acks"],
+    "settings": SETTINGS,
 }
 DELIVERY = {"topic": "orders", "partition": 0, "offset": 0}
 #: What hello answers in addition or instead, by behaviour.
@@ -27,7 +28,7 @@ HELLO_OF: dict[str, dict[str, Any]] = {
     "second": {"name": "second"},
     "partial": {
         "capabilities": ["producer", "consumer.classic"],
-        "settings": [*HELLO["settings"], "group_id", "auto_offset_reset", "enable_auto_commit", "metadata_max_age_ms"],
+        "settings": [*SETTINGS, "group_id", "auto_offset_reset", "enable_auto_commit", "metadata_max_age_ms"],
     },
 }
 #: The command of the behaviour, with this file.
