@@ -60,7 +60,7 @@ def try_settings(run: CheckRun) -> None:
         if setting not in SAMPLES or not kinds:
             continue
         errors = {kind: error for kind in kinds if (error := _open(run, kind, setting)) is not None}
-        lacking += [f"{setting} of a {kind}" for kind in errors]
+        lacking += [f"{setting} for {kind}" for kind in errors]
         wrong = [error for error in errors.values() if error.name != "LOCAL_UNSUPPORTED"]
         if wrong or len(errors) == len(kinds):
             refused.append(f"{setting}: {wrong[0] if wrong else errors[kinds[0]]}")

@@ -53,7 +53,7 @@ def test_a_method_that_the_client_does_not_have_is_lacking_and_not_wrong() -> No
 def test_a_listed_setting_may_be_refused_for_one_kind_of_client() -> None:
     lines = {line.name: line for line in check_driver(command("partial"))}
 
-    assert str(lines["settings"]) == "ok       settings: open refuses metadata_max_age_ms of a consumer"
+    assert str(lines["settings"]) == "ok       settings: open refuses metadata_max_age_ms for consumer"
 
 
 def test_producers_of_checks_wait_for_acknowledgements_where_the_driver_has_the_setting() -> None:
