@@ -52,6 +52,12 @@ METHODS = {
 }
 
 
+#: Made on import, in one thread: msgspec 0.22 crashes if two threads at once decode a type for the first time.
+RESULT_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(method.result) for name, method in METHODS.items()
+}
+
+
 def driver_schema() -> dict[str, Any]:
     """The JSON Schema of a line to the driver or from it (draft 2020-12), the file `driver.schema.json`.
 
