@@ -139,6 +139,8 @@ def _entry(result: ResultRecord, case: CaseRecord, explanations: Mapping[str, st
     if result.expected:
         seen = f"; seen: {_text(result.seen)}" if result.seen else ""
         yield f"  Expected: {_text(result.expected)}{seen}."
+    if result.instability:
+        yield f"  {result.instability[:1].upper()}{result.instability[1:]}."
     explanation = explanations.get(result.case)
     if explanation:
         yield f"  {explanation.strip()}"
