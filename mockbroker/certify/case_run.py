@@ -6,17 +6,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from threading import Thread
-from typing import Any, NamedTuple, TypeVar, Unpack
+from threading import Thread, get_ident
+from typing import Any, NamedTuple, NoReturn, TypeVar, Unpack
 
 from mockbroker.certify.case import Case
 from mockbroker.certify.case_cluster import has_active_partitions
+from mockbroker.certify.case_position import find_position
 from mockbroker.certify.driver.clients import DriverClients, RecordedCall
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorReported, HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import Exchanges, ExpectationFailed, Unsupported, exchange_numbers
+from mockbroker.certify.expectations import (
+    Exchanges,
+    ExpectationFailed,
+    NotExercised,
+    Unsupported,
+    describe_evidence,
+    exchange_numbers,
+)
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.methods import SharedMethods
 from mockbroker.cluster_methods.waiting import WaitTimeout
@@ -79,6 +87,8 @@ class CaseRun(DriverClients):
         self.lapses: list[Lapse] = []
         self.started_ns = time.time_ns()
         self.is_timed_out = False
+        self.position = ""
+        self._thread_id = get_ident()
         self._produce = produce
         self._start_driver = start_driver
         self._others: list[DriverClients] = []
@@ -229,17 +239,19 @@ class CaseRun(DriverClients):
         return future
 
     def expect(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
-        """Assert what the source demands. expected, seen: for the report; exchanges: that decide.
+        """Assert what the source demands. expected: for the report; exchanges: that decide.
+
+        seen: a text, or a value that is shown as one; without it the exchanges are shown.
 
         Raises: ExpectationFailed.
         """
         if not condition:
-            raise ExpectationFailed(expected, str(seen), exchange_numbers(exchanges))
+            raise ExpectationFailed(expected, describe_evidence(seen, exchanges), exchange_numbers(exchanges))
 
     def should(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
         """Note a recommendation that the client did not follow: the verdict is NON-STRICT, and the case goes on."""
         if not condition:
-            self.lapses.append(Lapse(expected, str(seen), exchange_numbers(exchanges)))
+            self.lapses.append(Lapse(expected, describe_evidence(seen, exchanges), exchange_numbers(exchanges)))
 
     @contextmanager
     def expect_error(self, *names: str) -> Iterator[CaughtError]:
@@ -260,15 +272,34 @@ class CaseRun(DriverClients):
         else:
             raise ExpectationFailed(expected, "no error")
 
+    def not_exercised(self, why: str) -> NoReturn:
+        """End the case without judging the client: it sent nothing that the rule is about. why: what it sent instead.
+
+        Raises: NotExercised.
+        """
+        raise NotExercised(why)
+
     def note(self, text: str) -> None:
         """Show a sentence on the page of the result."""
         self.notes.append(text)
 
     def stop(self) -> None:
         """End the case at its time limit: its driver processes are killed, so that calls end."""
+        self.position = self._describe_position()
         self.is_timed_out = True
         for clients in (self, *self._others):
             clients.process.kill("the driver was ended at the time limit of the case")
+
+    def _describe_position(self) -> str:
+        """What the case is waiting for: calls of drivers without an answer, and its own line."""
+        now = time.monotonic()
+        texts = [
+            f"{title} has no answer since {now - began:.1f} s"
+            for clients in (self, *self._others)
+            for title, began in list(clients.open_calls.items())
+        ]
+        line = find_position(self._thread_id, self.case.function)
+        return "; ".join([*texts, *([f"the case was at: {line}"] if line else [])])
 
     def end(self) -> bool:
         """Close the clients and end further processes. Returns: whether the driver can be used again."""

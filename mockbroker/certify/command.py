@@ -27,6 +27,7 @@ from mockbroker.log.log_output import start_log
 
 _USAGE = 2
 _JOBS_MAX = 64
+_REPEAT_MAX = 100
 #: Kafka's own timers are longer than those of the quick profile.
 KAFKA_TIME_FACTOR = 3.0
 
@@ -71,7 +72,7 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case], kafka: KafkaAdmin | 
     else:
         options = PlayOptions(open_kafka(kafka, seed=parsed.seed), parsed.keep_captures, KAFKA_TIME_FACTOR)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    runner = Runner(parsed.driver, cases, folder=folder, options=options)
+    runner = Runner(parsed.driver, cases, folder=folder, options=options, repeat=parsed.repeat)
     progress = Progress(sys.stderr, len(cases) * len(parsed.driver), runner.drivers)
     runner.on_result, runner.on_note = progress.add, progress.note
     runner.run(parsed.jobs if kafka is None else 1)
@@ -84,6 +85,7 @@ def _run(parsed: argparse.Namespace, cases: Sequence[Case], kafka: KafkaAdmin | 
         cases=[case_record(case) for case in cases],
         results=runner.results,
         kafka=None if kafka is None else kafka.bootstrap,
+        repeat=parsed.repeat,
     )
     write_reports(run, folder)
     print(*summary_lines(run), f"{folder / 'index.html'}", sep="\n")
@@ -110,36 +112,45 @@ def write_reports(run: RunRecord, folder: Path) -> None:
 
 def _list(cases: Sequence[Case]) -> int:
     for case in cases:
-        print(f"{case.id:<55} {case.level:<7} {case.title}")
+        print(f"{case.id:<55} {case.level:<7} {'quick' if case.quick else '':<6} {case.title}")
     return 0
 
 
-def _explain(all_cases: Sequence[Case], pattern: str) -> int:
-    for case in select_cases(all_cases, [pattern]):
+def _explain(all_cases: Sequence[Case], patterns: Sequence[str]) -> int:
+    for case in select_cases(all_cases, patterns):
         print(f"{case.id}: {case.title}")
         print(f"  {case.level}: {case.rule}")
         print(f"  source: {case.source}")
-        print(f"  needs: {', '.join([*case.needs, *case.settings_needed]) or 'nothing'}")
+        print(f"  needs: {', '.join(case.needs) or 'nothing'}")
+        if case.settings_needed:
+            print(f"  needs settings: {', '.join(case.settings_needed)}")
+        print(f"  limit: {case.timeout_s:g} s{'; part of --quick' if case.quick else ''}")
         for line in case.broker.splitlines():
             print(f"  {line}" if line else "")
     return 0
 
 
 def _check_drivers(commands: Sequence[str]) -> int:
-    from mockbroker.certify.check.checker import check_driver
+    from mockbroker.certify.check.checker import Outcome, check_driver
 
     problems = 0
     for command in commands:
         print(command)
         for line in check_driver(command):
             print(line, flush=True)
-            problems += line.is_problem is True
+            problems += line.outcome is Outcome.WRONG
     return 1 if problems else 0
 
 
 def _parse_jobs(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= _JOBS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of jobs from 1 to {_JOBS_MAX}")
+    return int(text)
+
+
+def _parse_repeat(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= _REPEAT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of times from 1 to {_REPEAT_MAX}")
     return int(text)
 
 
@@ -150,7 +161,7 @@ def create_parser() -> argparse.ArgumentParser:
         "results.json and junit.xml in the output folder."
     )
     epilog = (
-        "Exit codes: 0 no verdict is FAILED or TIMEOUT, 1 one is or a driver does not start, 2 wrong usage. "
+        "Exit codes: 0 no verdict is FAILED, TIMEOUT or ERROR, 1 one is or a driver does not start, 2 wrong usage. "
         "Drivers: docs/certify-drivers.md."
     )
     parser = argparse.ArgumentParser(prog="mockbroker certify", description=description, epilog=epilog)
@@ -162,6 +173,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1, metavar="N", help="seed of the clusters (default 1)")
     jobs = min(os.cpu_count() or 1, 4)
     add("--jobs", type=_parse_jobs, default=jobs, metavar="N", help=f"cases at the same time (default {jobs})")
+    repeat = "play each case N times with the same seed; the worst verdict counts, and those that differ are shown"
+    add("--repeat", type=_parse_repeat, default=1, metavar="N", help=repeat)
     output = "folder of the results (default certify-out)"
     add("-o", "--output", type=Path, default=Path("certify-out"), metavar="OUT", help=output)
     real = "play the cases that need no faults on this real Kafka, behind a proxy; their topics are created and deleted"
@@ -169,6 +182,7 @@ def create_parser() -> argparse.ArgumentParser:
     add("--release", choices=RELEASES, metavar="R", help=f"release of Kafka (default {DEFAULT_RELEASE})")
     add("--keep-captures", action="store_true", help="keep a capture of every case, not only of those that are not OK")
     add("--list", action="store_true", help="list the cases and end")
-    add("--explain", metavar="CASE", help="show the rule, the source and the course of cases, and end")
+    explain = "show the rule, the source, the limit and the course of cases, and end; repeatable"
+    add("--explain", action="append", metavar="CASE", help=explain)
     add("--check-driver", action="store_true", help="try each method of the drivers, say what is wrong, and end")
     return parser

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kwire.escape import one_line
@@ -12,18 +13,32 @@ from mockbroker.certify.results import DriverRecord, ResultRecord, RunRecord
 from mockbroker.certify.verdicts import BAD, Verdict
 
 _SEEN_MAX = 300
+#: The time between two lines that say how many cases were played, seconds.
+COUNTER_S = 15.0
 
 
 class Progress:
-    """Prints each verdict that is not OK or UNIMPLEMENTED as a line; on a terminal also a counter."""
+    """Prints each verdict that is not OK or UNIMPLEMENTED as a line, and how many cases were played.
 
-    def __init__(self, stream: TextIO, total: int, drivers: Sequence[DriverRecord]) -> None:
+    That is a line that changes on a terminal, and elsewhere a line every 15 seconds. clock: monotonic, seconds.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        total: int,
+        drivers: Sequence[DriverRecord],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._stream = stream
         self._total = total
         self._drivers = drivers
         self._done = 0
         self._counts: Counter[Verdict] = Counter()
         self._is_terminal = stream.isatty()
+        self._clock = clock
+        self._counted_s = clock()
 
     def add(self, result: ResultRecord) -> None:
         """Show a result."""
@@ -48,17 +63,26 @@ class Progress:
         print(text, file=self._stream, flush=True)
 
     def _print_counter(self) -> None:
-        if not self._is_terminal:
-            return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self._counts.items()))
-        self._stream.write(f"\r\x1b[K{self._done} of {self._total}: {counts}")
-        self._stream.flush()
+        text = f"{self._done} of {self._total}: {counts}"
+        if self._is_terminal:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._stream.flush()
+        elif self._clock() - self._counted_s >= COUNTER_S:
+            self._counted_s = self._clock()
+            self._print_line(text)
 
 
 def describe_result(result: ResultRecord, driver: DriverRecord) -> str:
     """A result in one line."""
     why = f": expected {result.expected}; seen: {result.seen}" if result.expected else f": {result.seen}"
-    text = one_line(f"{result.verdict} {result.case} ({driver.label}){why}")
+    verdict = (
+        f"{result.verdict} (a defect of the case, not of the client)"
+        if result.verdict is Verdict.ERROR
+        else result.verdict
+    )
+    verdict += f" ({result.instability})" if result.instability else ""
+    text = one_line(f"{verdict} {result.case} ({driver.label}){why}")
     return text if len(text) <= _SEEN_MAX else text[:_SEEN_MAX] + "..."
 
 
@@ -81,6 +105,6 @@ def summary_lines(run: RunRecord) -> list[str]:
 
 
 def exit_code(run: RunRecord) -> int:
-    """0: nothing FAILED or timed out; 1: something did, or a driver could not be started."""
-    is_bad = any(result.verdict in BAD for result in run.results) or any(driver.error for driver in run.drivers)
-    return 1 if is_bad else 0
+    """0: nothing FAILED or timed out; 1: something did, a case has a defect, or a driver could not be started."""
+    is_bad = any(result.verdict in BAD or result.verdict is Verdict.ERROR for result in run.results)
+    return 1 if is_bad or any(driver.error for driver in run.drivers) else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from mockbroker.certify.case import Case
-from mockbroker.certify.verdicts import Verdict
+from mockbroker.certify.case import TIMEOUT_S, Case
+from mockbroker.certify.verdicts import WORST_FIRST, Verdict
 
 #: The version of the format.
 FORMAT = 1
@@ -31,7 +33,7 @@ class DriverRecord(msgspec.Struct, kw_only=True):
 
 
 class CaseRecord(msgspec.Struct, kw_only=True):
-    """A case of the run, without its function."""
+    """A case of the run, without its function. needs, settings_needed: capabilities and settings of the driver."""
 
     id: str
     family: str
@@ -41,12 +43,16 @@ class CaseRecord(msgspec.Struct, kw_only=True):
     source: dict[str, str]
     broker: str
     needs: tuple[str, ...]
+    settings_needed: tuple[str, ...] = ()
+    timeout_s: float = TIMEOUT_S
 
 
 class ResultRecord(msgspec.Struct, kw_only=True):
     """A result. driver: index into `drivers`; deciding: numbers of exchanges in `details`.
 
     details, log, capture: paths relative to results.json; capture is None if none was kept.
+    verdicts: of each time that the case was played, if that was several times; the other fields are of the worst one.
+    duration_ms: of all times.
     """
 
     driver: int
@@ -60,6 +66,15 @@ class ResultRecord(msgspec.Struct, kw_only=True):
     details: str | None = None
     log: str | None = None
     capture: str | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def instability(self) -> str | None:
+        """The verdicts with their numbers, if they differ: "unstable: OK 4, FAILED 1"."""
+        counts = Counter(self.verdicts)
+        if len(counts) < 2:
+            return None
+        return f"unstable: {', '.join(f'{verdict} {counts[verdict]}' for verdict in Verdict if verdict in counts)}"
 
 
 class ExchangeRecord(msgspec.Struct, kw_only=True):
@@ -118,7 +133,7 @@ class Details(msgspec.Struct, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, kw_only=True):
-    """results.json. started: in ISO 8601, UTC. duration_ms: of the whole run, by driver index."""
+    """results.json. started: in ISO 8601, UTC. repeat: how often each case was played."""
 
     seed: int
     release: str
@@ -128,6 +143,17 @@ class RunRecord(msgspec.Struct, kw_only=True):
     results: list[ResultRecord]
     format: int = FORMAT
     kafka: str | None = None
+    repeat: int = 1
+
+
+def worst_result(results: Sequence[ResultRecord]) -> ResultRecord:
+    """The results of a case that was played several times as one: the worst one, with the verdicts of all."""
+    worst = min(results, key=lambda result: WORST_FIRST.index(result.verdict))
+    return msgspec.structs.replace(
+        worst,
+        verdicts=tuple(result.verdict for result in results),
+        duration_ms=sum(result.duration_ms for result in results),
+    )
 
 
 def case_record(case: Case) -> CaseRecord:
@@ -142,4 +168,6 @@ def case_record(case: Case) -> CaseRecord:
         source=source,
         broker=case.broker,
         needs=case.needs,
+        settings_needed=case.settings_needed,
+        timeout_s=case.timeout_s,
     )

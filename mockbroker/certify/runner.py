@@ -13,13 +13,14 @@ from mockbroker.certify.driver.failure import DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.play import PlayOptions, missing_needs, play_case
-from mockbroker.certify.results import DriverRecord, ResultRecord
+from mockbroker.certify.results import DriverRecord, ResultRecord, worst_result
 from mockbroker.certify.verdicts import Verdict
 
 
 class Runner:
     """Plays cases. folder: of the results; on_result, on_note: called in any job's thread, one at a time.
 
+    repeat: how often each case is played, with the same seed; the worst verdict counts.
     Drivers that cannot be started get an error in their record and no results; the others go on.
     """
 
@@ -30,12 +31,14 @@ class Runner:
         *,
         folder: Path,
         options: PlayOptions,
+        repeat: int = 1,
     ) -> None:
         self.drivers = [DriverRecord(command=command) for command in commands]
         self.results: list[ResultRecord] = []
         self._cases = cases
         self._folder = folder
         self._options = options
+        self._repeat = repeat
         self.on_result: Callable[[ResultRecord], None] = lambda _: None
         self.on_note: Callable[[str], None] = lambda _: None
         self._hellos: dict[int, HelloResult] = {}
@@ -100,32 +103,38 @@ class Runner:
             return None if self._is_stopped or not self._queue else self._queue.popleft()
 
     def _play(self, number: int, case: Case, process: DriverProcess | None) -> DriverProcess | None:
-        """Play a case. Returns: the driver process, if it can play another one."""
-        hello, command = self._hellos[number], self.drivers[number].command
-        lacking = missing_needs(case, hello)
+        """Play a case as often as wanted. Returns: the driver process, if it can play another one."""
+        results: list[ResultRecord] = []
+        lacking = missing_needs(case, self._hellos[number])
         if lacking is not None:
             self._add(
                 ResultRecord(driver=number, case=case.id, verdict=Verdict.UNIMPLEMENTED, duration_ms=0, seen=lacking)
             )
             return process
+        while len(results) < self._repeat and not self._is_stopped:
+            file = f"{case.id}.{len(results) + 1}" if results else case.id
+            result, process = self._play_once(number, case, process, file)
+            results.append(result)
+            if process is not None and not process.is_usable:
+                self._close(process, self.drivers[number].label)
+                process = None
+        if results:
+            self._add(results[0] if self._repeat == 1 else worst_result(results))
+        return process
+
+    def _play_once(
+        self, number: int, case: Case, process: DriverProcess | None, file: str
+    ) -> tuple[ResultRecord, DriverProcess | None]:
+        """Play a case once. file: the name of its files, without suffix. Returns: also the process, if it can go on."""
+        hello, command = self._hellos[number], self.drivers[number].command
         if process is None:
             try:
                 process, hello = self._start_driver(command)
             except DriverFailure as error:
-                failed = Verdict.FAILED
-                seen = error.describe()
-                self._add(
-                    ResultRecord(
-                        driver=number,
-                        case=case.id,
-                        verdict=failed,
-                        duration_ms=0,
-                        expected="the driver starts",
-                        seen=seen,
-                    )
-                )
-                return None
-        path = self._folder / "cases" / driver_folder(number, hello) / case.id
+                failed = ResultRecord(driver=number, case=case.id, verdict=Verdict.FAILED, duration_ms=0)
+                failed.expected, failed.seen = "the driver starts", error.describe()
+                return failed, None
+        path = self._folder / "cases" / driver_folder(number, hello) / file
         path.parent.mkdir(parents=True, exist_ok=True)
         played = play_case(
             case,
@@ -149,12 +158,11 @@ class Runner:
             log=f"{base}.log",
             capture=f"{base}.pcapng" if played.has_capture else None,
         )
-        self._add(result)
         if played.is_reusable and played.verdict is Verdict.OK:
-            return process
+            return result, process
         process.kill()
         self._forget(process)
-        return None
+        return result, None
 
     def _add(self, result: ResultRecord) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 from mockbroker.certify.case_cluster import security_settings
@@ -22,16 +23,24 @@ from mockbroker.cluster_methods.waiting import WaitTimeout
 CHECKS = (*PROTOCOL_CHECKS, *PRODUCER_CHECKS, *CONSUMER_CHECKS, *SHARE_CHECKS, *ADMIN_CHECKS)
 
 
+class Outcome(StrEnum):
+    """What a check found. LACKS: the driver says that its client does not have something, which is not wrong."""
+
+    OK = "ok"
+    WRONG = "WRONG"
+    LACKS = "lacks"
+    LEFT_OUT = "left out"
+
+
 class CheckLine(NamedTuple):
-    """A line of the output. is_problem: whether the driver is wrong; None for a check that was left out."""
+    """A line of the output. name: methods, or a part of the protocol."""
 
     name: str
     text: str
-    is_problem: bool | None = False
+    outcome: Outcome = Outcome.OK
 
     def __str__(self) -> str:
-        word = {False: "ok", True: "WRONG", None: "left out"}[self.is_problem]
-        return f"{word:<8} {self.name}{f': {self.text}' if self.text else ''}"
+        return f"{self.outcome:<8} {self.name}{f': {self.text}' if self.text else ''}"
 
 
 def check_driver(command: str) -> Iterator[CheckLine]:
@@ -39,7 +48,7 @@ def check_driver(command: str) -> Iterator[CheckLine]:
     try:
         process, hello = _start(command)
     except DriverFailure as error:
-        yield CheckLine("hello", error.describe(), is_problem=True)
+        yield CheckLine("hello", error.describe(), Outcome.WRONG)
         return
     try:
         yield CheckLine("hello", f"{hello.name} {hello.version} ({hello.language})")
@@ -47,16 +56,15 @@ def check_driver(command: str) -> Iterator[CheckLine]:
         for check in CHECKS:
             lacking = [name for name in check.needs if name not in hello.capabilities]
             if lacking:
-                yield CheckLine(check.name, f"hello does not list {', '.join(lacking)}", is_problem=None)
+                yield CheckLine(check.name, f"hello does not list {', '.join(lacking)}", Outcome.LEFT_OUT)
                 continue
             if not process.is_usable:
                 process, hello = _start(command)
-            problem = _run_check(check, process, hello)
-            yield CheckLine(check.name, problem or "", is_problem=problem is not None)
+            yield _run_check(check, process, hello)
         problem = process.close()
-        yield CheckLine("end of stdin", problem or "", is_problem=problem is not None)
+        yield CheckLine("end of stdin", problem or "", Outcome.OK if problem is None else Outcome.WRONG)
     except DriverFailure as error:
-        yield CheckLine("hello", f"the driver does not start again: {error.describe()}", is_problem=True)
+        yield CheckLine("hello", f"the driver does not start again: {error.describe()}", Outcome.WRONG)
     finally:
         process.kill()
 
@@ -65,10 +73,10 @@ def _declared_lines(hello: HelloResult) -> Iterator[CheckLine]:
     """What hello should have in addition."""
     for name in ("name", "version", "language"):
         if not getattr(hello, name):
-            yield CheckLine("hello", f"{name} is empty", is_problem=True)
+            yield CheckLine("hello", f"{name} is empty", Outcome.WRONG)
     for name in ("bootstrap_servers", "client_id"):
         if name not in hello.settings:
-            yield CheckLine("hello", f"the setting {name} is missing: every driver has it", is_problem=True)
+            yield CheckLine("hello", f"the setting {name} is missing: every driver has it", Outcome.WRONG)
 
 
 def _start(command: str) -> tuple[DriverProcess, HelloResult]:
@@ -80,21 +88,30 @@ def _start(command: str) -> tuple[DriverProcess, HelloResult]:
         raise
 
 
-def _run_check(check: Check, process: DriverProcess, hello: HelloResult) -> str | None:
-    """Try one check. Returns: what is wrong, or None."""
+def _run_check(check: Check, process: DriverProcess, hello: HelloResult) -> CheckLine:
+    """Try one check."""
+    process.log.clear()
     with Cluster(topics={TOPIC: 2}, profile="quick", seed=1, **check.cluster) as cluster:
         defaults = {"bootstrap_servers": cluster.bootstrap_servers.split(","), **security_settings(cluster)}
         clients = DriverClients(process, hello, defaults, [])
+        notes: list[str] = []
         try:
-            check.function(CheckRun(cluster, clients))
+            check.function(CheckRun(cluster, clients, notes))
         except DriverFailure as error:
-            return error.describe()
-        except ClientError as error:
-            return f"the client reports {error}"
-        except (Problem, ExpectationFailed, WaitTimeout, Unsupported) as error:
-            return str(error)
+            return CheckLine(check.name, error.describe(), Outcome.WRONG)
+        except (Unsupported, ClientError) as error:
+            return _judge_refusal(check, error)
+        except (Problem, ExpectationFailed, WaitTimeout) as error:
+            return CheckLine(check.name, str(error), Outcome.WRONG)
         finally:
             if cluster.has_faults:
                 cluster.faults.clear()
             clients.close_clients()
-    return None
+    return CheckLine(check.name, "; ".join(notes))
+
+
+def _judge_refusal(check: Check, error: Unsupported | ClientError) -> CheckLine:
+    if isinstance(error, ClientError) and error.name != "LOCAL_UNSUPPORTED":
+        return CheckLine(check.name, f"the client reports {error}", Outcome.WRONG)
+    text = f"{error}; cases that need this are UNIMPLEMENTED, and the rest of this check was not tried"
+    return CheckLine(check.name, text, Outcome.LACKS)

@@ -14,22 +14,26 @@ _TIMESTAMP = 1_700_000_000_000
 
 
 def poll_records(run: CheckRun) -> None:
-    """Assigned partitions: the fields of a record, a poll that returns early, and one that returns nothing."""
+    """Two assigned partitions: the fields of a record, a poll that returns early, and one that returns nothing."""
     headers = [("h", "x"), ("h", None)]
     run.cluster.produce(TOPIC, "é", key="k", headers=headers, partition=0, timestamp_ms=_TIMESTAMP)
+    run.fill("b", partition=1)
     consumer = run.clients.consumer()
-    consumer.assign((TOPIC, 0, "earliest"))
+    consumer.assign((TOPIC, 0, "earliest"), (TOPIC, 1, "earliest"))
     began = time.monotonic()
-    [record] = run.poll(consumer, 1).records
+    polled = sorted(run.poll(consumer, 2).records, key=lambda each: each.partition)
+    places = [(each.partition, each.offset) for each in polled]
+    run.expect(places == [(0, 0), (1, 0)], f"assign of two partitions: records (partition, offset) {places}")
+    record = polled[0]
     run.expect(time.monotonic() - began < 5, "poll: returns as soon as there are records; it took the whole time")
     seen = (record.topic, record.partition, record.offset, record.key, record.value)
     run.expect(seen == (TOPIC, 0, 0, "k", "é"), f"poll: the record {(TOPIC, 0, 0, 'k', 'é')} came as {seen}")
     run.expect(record.headers == (("h", "x"), ("h", None)), f"poll: headers h='x', h=null came as {record.headers}")
     run.expect(record.timestamp == _TIMESTAMP, f"poll: timestamp {_TIMESTAMP} came as {record.timestamp}")
     began = time.monotonic()
-    polled = consumer.poll(timeout_ms=300)
+    more = consumer.poll(timeout_ms=300).records
     took_ms = (time.monotonic() - began) * 1000
-    run.expect(not polled.records, f"poll: at the end of the log came {len(polled.records)} records")
+    run.expect(not more, f"poll: at the end of the log came {len(more)} records")
     run.expect(took_ms >= 200, f"poll: without records it returned after {took_ms:.0f} of 300 ms")
     run.expect(took_ms < 300 + LATE_MS, f"poll: without records it returned after {took_ms:.0f} of 300 ms")
 

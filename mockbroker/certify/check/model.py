@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Unpack
 
 from mockbroker.certify.driver.clients import DriverClients
 from mockbroker.certify.driver.failure import ClientError
-from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
-from mockbroker.certify.driver.settings import ConsumerSettings
+from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ProducerHandle, ShareConsumerHandle
+from mockbroker.certify.driver.settings import ConsumerSettings, ProducerSettings
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.waiting import WaitTimeout
 
@@ -25,11 +25,22 @@ class Problem(Exception):
     """What is wrong with a driver, as a sentence."""
 
 
+@contextmanager
+def suppress_unsupported() -> Iterator[None]:
+    """Ignore that the driver does not have what is called in the block."""
+    try:
+        yield
+    except ClientError as error:
+        if error.name != "LOCAL_UNSUPPORTED":
+            raise
+
+
 class CheckRun(NamedTuple):
-    """What a check has: the cluster, and the clients of the driver."""
+    """What a check has: the cluster, and the clients of the driver. notes: shown beside "ok"."""
 
     cluster: Cluster
     clients: DriverClients
+    notes: list[str]
 
     def expect(self, condition: object, problem: str) -> None:
         """Raises: Problem with this sentence if the condition is not true."""
@@ -50,8 +61,16 @@ class CheckRun(NamedTuple):
         fixed: ConsumerSettings = {"group_id": GROUP, "auto_offset_reset": "earliest", "enable_auto_commit": False}
         given: ConsumerSettings = {**fixed, **settings}
         if "metadata_max_age_ms" in self.clients.hello.settings:
-            given["metadata_max_age_ms"] = 1000
+            refreshing: ConsumerSettings = {**given, "metadata_max_age_ms": 1000}
+            with suppress_unsupported():  # A driver may have a setting for some kinds of clients only.
+                return self.clients.consumer(**refreshing)
         return self.clients.consumer(**given)
+
+    def waiting_producer(self, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
+        """A producer that waits for acknowledgements, where the driver has the setting: not all do so by default."""
+        if "acks" in self.clients.hello.settings:
+            settings = {"acks": "all", **settings}
+        return self.clients.producer(**settings)
 
     def subscribe(self, consumer: ConsumerHandle) -> None:
         """Subscribe to the topic, and give the client half a second to learn its partitions before it forms a group."""

@@ -111,7 +111,10 @@ class SendParams(ClientParams):
 
 
 class Delivery(Value):
-    """The result of one record: where it is, or its error. offset: -1 if the broker gives none, as with acks 0."""
+    """The result of one record: where it is, or its error.
+
+    partition, offset: -1 if the client does not learn them, as with acks 0.
+    """
 
     topic: str | None = None
     partition: int | None = None

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kwire.error_codes import ErrorCode
 from mockbroker.certify.driver import messages as m
 from mockbroker.certify.driver.names import CAPABILITIES, ERROR_NAMES, PROTOCOL_VERSION
 from mockbroker.certify.driver.settings import SETTINGS
@@ -51,15 +52,23 @@ METHODS = {
 }
 
 
+#: Made on import, in one thread: msgspec 0.22 crashes if two threads at once decode a type for the first time.
+RESULT_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(method.result) for name, method in METHODS.items()
+}
+
+
 def driver_schema() -> dict[str, Any]:
     """The JSON Schema of a line to the driver or from it (draft 2020-12), the file `driver.schema.json`.
 
-    An answer does not name its method: `x-results` has the schema of the result of each.
+    An answer does not name its method: `x-results` has the schema of the result of each. `x-error-codes` has the names
+    of Kafka's errors by their codes.
     """
     types = [kind for method in METHODS.values() for kind in method]
     references, components = msgspec.json.schema_components([*types, m.ErrorInfo], ref_template="#/$defs/{name}")
     by_type = dict(zip([*types, m.ErrorInfo], references, strict=True))
     components["ErrorInfo"]["properties"]["name"]["enum"] = sorted(ERROR_NAMES)
+    components["Delivery"]["anyOf"] = _delivery_kinds()
     components["HelloResult"]["properties"]["capabilities"]["items"]["enum"] = sorted(CAPABILITIES)
     components["HelloResult"]["properties"]["settings"]["items"]["enum"] = sorted(SETTINGS)
     components["OpenParams"]["properties"]["settings"]["propertyNames"] = {"enum": sorted(SETTINGS)}
@@ -80,8 +89,16 @@ def driver_schema() -> dict[str, Any]:
             },
             **components,
         },
+        "x-error-codes": {str(code.value): code.name for code in ErrorCode if code is not ErrorCode.NONE},
         "x-results": {name: by_type[method.result] for name, method in METHODS.items()},
     }
+
+
+def _delivery_kinds() -> list[dict[str, Any]]:
+    """What a delivery has: its place, or an error."""
+    place = {"topic": {"type": "string"}, "partition": {"type": "integer"}, "offset": {"type": "integer"}}
+    error = {"error": {"type": "object"}}
+    return [{"required": list(fields), "properties": fields} for fields in (place, error)]
 
 
 def _request(name: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.log import DriverLog
 from mockbroker.certify.driver.messages import Answer, HelloParams, HelloResult, Nothing, Request, Value
-from mockbroker.certify.driver.methods import METHODS
+from mockbroker.certify.driver.methods import METHODS, RESULT_DECODERS
 from mockbroker.certify.driver.names import CAPABILITIES, PROTOCOL_VERSION
 from mockbroker.certify.driver.process_group import MARK, create_mark, kill_group, kill_marked
 from mockbroker.certify.driver.settings import SETTINGS
@@ -117,7 +117,7 @@ class DriverProcess:
         answer = self._exchange(method, params, wait_s)
         if isinstance(answer.result, msgspec.Raw):
             try:
-                return msgspec.json.decode(answer.result, type=result_type)
+                return cast("R", RESULT_DECODERS[method].decode(answer.result))
             except msgspec.DecodeError as error:
                 raise self._fail(f"{method}: wrong result: {error}: {_shorten(bytes(answer.result))}") from error
         assert not isinstance(answer.error, msgspec.UnsetType)

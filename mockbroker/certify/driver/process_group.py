@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
 #: A variable in the environment of a driver and of all that it starts; its value identifies the driver.
 MARK = "MOCKBROKER_CERTIFY_DRIVER"
 _SCANS_MAX = 5
+#: How often, and after how long, a process is looked at again that is starting a program, seconds.
+_READS_MAX = 50
+_PAUSE_S = 0.002
 
 
 def create_mark() -> str:
@@ -33,9 +37,23 @@ def marked_processes(mark: str) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if expected in (folder / "environ").read_bytes().split(b"\0"):
+            if expected in read_environment(folder).split(b"\0"):
                 found.append(int(folder.name))
     return found
+
+
+def read_environment(folder: Path) -> bytes:
+    """The environment of a process, which Linux shows as empty for a moment while the process starts a program.
+
+    Raises: OSError, also for kernel threads and ended processes, which have no environment and no program.
+    """
+    for _ in range(_READS_MAX):
+        environment = (folder / "environ").read_bytes()
+        if environment:
+            return environment
+        (folder / "exe").readlink()
+        time.sleep(_PAUSE_S)
+    return b""
 
 
 def kill_marked(mark: str) -> list[int]:

@@ -73,6 +73,7 @@ def _verdict(page: CasePage) -> Markup:
     links = [part for file in files for part in (file, Markup(" "))]
     facts = [
         ("verdict", verdict_word(result.verdict)),
+        ("repeated", _repetitions(result)),
         ("expected", _paragraph(result.expected)),
         ("seen", _paragraph(result.seen)),
         ("deciding", _places(page)),
@@ -82,6 +83,14 @@ def _verdict(page: CasePage) -> Markup:
         ("files", join(*links) if links else None),
     ]
     return definitions(facts)
+
+
+def _repetitions(result: ResultRecord) -> str | None:
+    """The verdicts of a case that was played several times; the page shows the worst one."""
+    if not result.verdicts:
+        return None
+    times = f"{len(result.verdicts)} times: {', '.join(result.verdicts)}"
+    return f"{times}; {result.instability}; this page shows the worst" if result.instability else times
 
 
 def _paragraph(content: str) -> Markup | None:
@@ -114,6 +123,8 @@ def _rule(case: CaseRecord) -> Markup:
             ("source", place),
             ("the broker", tag("span", lines(case.broker), class_="text")),
             ("needs", ", ".join(case.needs)),
+            ("needs settings", ", ".join(case.settings_needed)),
+            ("limit", f"{case.timeout_s:g} s"),
         ]
     )
 

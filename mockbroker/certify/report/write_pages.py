@@ -64,8 +64,9 @@ def _read_log(folder: Path, result: ResultRecord) -> str:
 
 
 def _command(run: RunRecord, driver: DriverRecord, result: ResultRecord) -> str:
-    """The command that plays the case of a result again."""
+    """The command that plays the case of a result again, with a folder of its own."""
     words = ["mockbroker", "certify", "--driver", driver.command, "--cases", result.case, "--seed", str(run.seed)]
     words += ["--release", run.release]
+    words += ["--repeat", str(run.repeat)] if run.repeat > 1 else []
     words += ["--bootstrap-servers", run.kafka] if run.kafka else []
-    return shlex.join([*words, "--keep-captures"])
+    return shlex.join([*words, "--keep-captures", "-o", "certify-again"])

@@ -43,7 +43,7 @@ def _fails(run: CaseRun) -> None:
     run.expect(condition=False, expected="one <record> & more", seen="\x00none")
 
 
-@_add("share.c.lacks", needs=("share",))
+@_add("share.c.lacks", needs=("share",), settings_needed=("share_acquire_mode",), timeout_s=20)
 def _lacks(run: CaseRun) -> None:
     """Nothing."""
 
@@ -163,18 +163,53 @@ def test_wrong_jobs_are_refused() -> None:
     assert raised.value.code == 2
 
 
+def test_a_case_that_is_repeated_keeps_its_verdicts_and_the_worst_one_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(9))
+
+    @case("producing.d.varies", title="T", level=Level.MUST, rule="R.", source=Source("KIP-1"))
+    def varies(run: CaseRun) -> None:
+        """No fault."""
+        run.expect(next(times) != 1, "the first time or the third")
+
+    monkeypatch.setattr(certify, "find_cases", lambda: [*CASES, varies])
+
+    assert _run("--driver", driver(), "--cases", "*.varies", "--cases", "*.sends", "--repeat", "3") == 1
+
+    run = _results()
+    [stable, unstable] = run["results"]
+    assert (run["repeat"], stable["verdict"], stable["verdicts"]) == (3, "OK", ["OK"] * 3)
+    assert (unstable["verdict"], unstable["verdicts"]) == ("FAILED", ["OK", "FAILED", "OK"])
+    assert unstable["details"].endswith("/producing.d.varies.2.json")
+    assert Path("out", unstable["capture"]).exists()
+    assert "FAILED (unstable: OK 2, FAILED 1) producing.d.varies (scripted 1.0): expected" in capsys.readouterr().err
+    assert "unstable: OK 2, FAILED 1" in Path("out/index.html").read_text(encoding="utf-8")
+    page = Path("out", unstable["details"]).with_suffix(".html").read_text(encoding="utf-8")
+    assert "3 times: OK, FAILED, OK; unstable: OK 2, FAILED 1" in page
+
+
+def test_wrong_numbers_of_repetitions_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("0", "x", "1000"):
+        with pytest.raises(SystemExit):
+            _run("--repeat", text)
+        assert f"{text!r} is not a number of times from 1 to 100" in capsys.readouterr().err
+
+
 def test_cases_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--list", "--cases", "producing") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "producing.a.sends",
-        "producing.b.fails",
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["producing.a.sends", "MUST", "quick", "T"],
+        ["producing.b.fails", "MUST", "T"],
     ]
-    assert _run("--explain", "share.c.lacks") == 0
+    assert _run("--explain", "share.c.lacks", "--explain", "producing.a.sends") == 0
     shown = capsys.readouterr().out
     assert "share.c.lacks: T" in shown
     assert "MUST: R." in shown
     assert "source: KIP-1" in shown
-    assert "needs: share" in shown
+    assert "needs: share\n  needs settings: share_acquire_mode\n  limit: 20 s\n" in shown
+    assert "producing.a.sends: T" in shown
+    assert "limit: 15 s; part of --quick" in shown
 
 
 def test_five_runs_with_one_seed_have_the_same_verdicts() -> None:

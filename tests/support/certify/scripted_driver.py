@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SETTINGS = ["bootstrap_servers", "client_id", "acks"]
 HELLO = {
     "protocol": 1,
     "name": "scripted",
     "version": "1.0",
     "language": "Python",
     "capabilities": ["producer", "consumer.assign"],
-    "settings": ["bootstrap_servers", "client_id", "acks"],
+    "settings": SETTINGS,
 }
 DELIVERY = {"topic": "orders", "partition": 0, "offset": 0}
 #: What hello answers in addition or instead, by behaviour.
@@ -25,6 +26,10 @@ HELLO_OF: dict[str, dict[str, Any]] = {
     "unknown-capability": {"capabilities": ["producer", "telepathy"]},
     "unknown-setting": {"settings": ["bootstrap_servers", "colour"]},
     "second": {"name": "second"},
+    "partial": {
+        "capabilities": ["producer", "consumer.classic"],
+        "settings": [*SETTINGS, "group_id", "auto_offset_reset", "enable_auto_commit", "metadata_max_age_ms"],
+    },
 }
 #: The command of the behaviour, with this file.
 SLEEPER = "import time; time.sleep(600)"
@@ -54,9 +59,19 @@ def answer(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
     }
     if behaviour == "fails" and method == "send":
         return {"error": {"name": "MESSAGE_TOO_LARGE", "message": "too large", "fatal": False, "retriable": False}}
+    if method == "open" and is_refused(behaviour, request["params"]):
+        return {"error": {"name": "LOCAL_UNSUPPORTED", "message": "a setting"}}
     if method not in results:
         return {"error": {"name": "LOCAL_UNSUPPORTED", "message": method}}
     return {"result": results[method]}
+
+
+def is_refused(behaviour: str, params: dict[str, Any]) -> bool:
+    """Whether a client is not opened: "partial" has a setting for producers only, "asks-acks" needs acks."""
+    kind, settings = params.get("kind"), params.get("settings", {})
+    if behaviour == "partial":
+        return kind == "consumer" and "metadata_max_age_ms" in settings
+    return behaviour == "asks-acks" and kind == "producer" and settings.get("acks") != "all"
 
 
 def misbehave(behaviour: str, request: dict[str, Any]) -> bool:
@@ -64,6 +79,11 @@ def misbehave(behaviour: str, request: dict[str, Any]) -> bool:
     if behaviour == "crash":
         print("Traceback: the driver broke down", file=sys.stderr, flush=True)
         os._exit(3)
+    if behaviour == "logs":
+        print(f"call of {request['method']}", file=sys.stderr, flush=True)
+        if request["method"] == "send":
+            write("DEBUG sending")
+            return True
     if behaviour == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "flood":

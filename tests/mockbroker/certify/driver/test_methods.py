@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import resources
 from typing import Any
 
@@ -38,6 +40,9 @@ WRONG_RESULTS: list[tuple[str, Any]] = [
     ("hello", {"protocol": "1", "name": "a", "version": "1", "language": "C", "capabilities": []}),
     ("poll", {"records": [{**_PLACE, "offset": -1, "key": None, "value": None}]}),
     ("poll", {"events": [{"type": "rebalanced", "partitions": []}]}),
+    ("send", {"deliveries": [{"topic": "orders", "offset": -1}]}),
+    ("send", {"deliveries": [{**_PLACE, "offset": None}]}),
+    ("send", {"deliveries": [{"error": None}]}),
     ("commit", {"partitions": [{"topic": "orders"}]}),
     ("committed", {"offsets": [_PLACE]}),
     ("describe_cluster", {"cluster_id": "x", "controller": 1, "nodes": [{"id": "1"}]}),
@@ -51,6 +56,29 @@ def _validator(schema: dict[str, Any]) -> Any:
 def _result_schema(method: str) -> dict[str, Any]:
     schema: dict[str, Any] = driver_schema()["x-results"][method]
     return schema
+
+
+def test_results_are_decoded_by_several_threads_at_once_without_a_crash() -> None:
+    """msgspec 0.22 crashes if threads build its description of a type, which a decoder that exists has, at once."""
+    program = """
+import sys, threading
+from mockbroker.certify.driver.methods import RESULT_DECODERS
+sys.setswitchinterval(1e-6)
+barrier = threading.Barrier(8)
+def decode():
+    barrier.wait()
+    for decoder in RESULT_DECODERS.values():
+        try:
+            decoder.decode(b'{"records": [{}], "deliveries": [{}], "events": [{}]}')
+        except ValueError:
+            pass
+threads = [threading.Thread(target=decode) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_published_schema_is_that_of_the_types() -> None:

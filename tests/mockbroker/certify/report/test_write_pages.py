@@ -87,6 +87,7 @@ def _case(case_id: str) -> CaseRecord:
         source=source,
         broker="First line.\nSecond line.",
         needs=("share",),
+        settings_needed=("retry_backoff_ms",),
     )
 
 
@@ -159,7 +160,9 @@ def test_the_page_of_a_result_names_the_exchange_that_decided(folder: Path) -> N
     text = _Page(folder / "cases" / "0-a" / "share.a.moved.html").text
 
     assert "at 4.0 ms, correlation id 102, packet 12" in text
-    assert "--cases share.a.moved --seed 7 --release 4.4 --keep-captures" in text
+    assert "--cases share.a.moved --seed 7 --release 4.4 --keep-captures -o certify-again" in text
+    assert "needs settings" in text
+    assert "15 s" in text
     assert "First line.\nSecond line." in text
 
 
