@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
+from mockbroker.certify.cases.shown_values import show, show_errors
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.journal import Exchange
 
 _ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
+#: The first versions of Fetch with KAFKA_STORAGE_ERROR (KIP-112), OFFSET_NOT_AVAILABLE (KIP-392), topic ids (KIP-516).
+_FETCH_STORAGE_ERRORS = 6
+_FETCH_FROM_FOLLOWERS = 11
+_FETCH_BY_TOPIC_ID = 13
 
 
-def _retried(name: str, error: str, reason: str, *, at: str | None = None, refreshes: bool = False) -> Case:
-    """A case of an error of Fetch after which the same records are fetched again."""
+def _retried(
+    name: str,
+    error: str,
+    reason: str,
+    *,
+    at: str | None = None,
+    refreshes: bool = False,
+    first_version: int = 0,
+    with_epoch: bool = False,
+) -> Case:
+    """A case of an error of Fetch after which the same records are fetched again. Others: as `require_possible`."""
 
+    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first", "second")
         fault = run.cluster.faults.add("Fetch", topic="orders", times=2, error=error, error_at=at)
         consumer = run.consumer()
         consumer.assign(("orders", 0, "earliest"))
 
-        polled = consumer.poll_until(records=2)
+        reading = read_count(run, consumer, 2)
 
         refused = run.wire.requests("Fetch").answered(error=error)
-        run.expect(fault.hits == 2, "the client fetches again until it is not refused", seen=f"{fault.hits} refused")
-        run.expect(polled.values == ["first", "second"], "each record once", seen=polled.values, exchanges=refused)
+        run.expect(refused, "a Fetch request for orders-0", seen="none")
+        require_possible(run, refused[0], error, first_version=first_version, with_epoch=with_epoch)
+        run.expect(
+            fault.hits == 2,
+            "the client fetches again until it is not refused",
+            seen=f"{fault.hits} refused",
+            exchanges=refused,
+        )
+        run.expect(
+            reading.values == ["first", "second"],
+            f"each record once: {show(['first', 'second'])}",
+            seen=show(reading.values),
+            exchanges=run.wire.requests("Fetch", topic="orders"),
+        )
+        run.should(
+            not reading.errors,
+            "the client fetches again by itself: the application sees no error",
+            seen=show_errors(*reading.errors),
+            exchanges=refused,
+        )
         if refreshes:
             found = _find_while_polling(run, consumer, refused[0])
             run.should(found, f"metadata is refreshed after {error}", seen="no Metadata request", exchanges=refused)
@@ -34,7 +71,7 @@ def _retried(name: str, error: str, reason: str, *, at: str | None = None, refre
         f"fetching.errors.{name}",
         title=f"Fetch is refused twice with {error}",
         level=Level.MUST,
-        rule=f"{reason} The consumer fetches the same offset again, and loses no record.",
+        rule=f"{reason} The same offset is fetched again, and no record is lost; a client should do so by itself.",
         source=_ERRORS,
         needs=("consumer.assign",),
         cluster=ClusterPlan(topics={"orders": 1}),
@@ -48,7 +85,8 @@ def _find_while_polling(run: CaseRun, consumer: ConsumerHandle, refused: Exchang
     for _ in range(20):
         if run.wire.requests("Metadata", after=refused):
             return True
-        consumer.poll(timeout_ms=50)
+        with suppress(ClientError):
+            consumer.poll(timeout_ms=50)
     return False
 
 
@@ -59,11 +97,13 @@ fenced_leader_epoch = _retried(
     "fenced-leader-epoch",
     "FENCED_LEADER_EPOCH",
     "The error is retriable: the client's leader epoch is older than the broker's.",
+    with_epoch=True,
 )
 unknown_leader_epoch = _retried(
     "unknown-leader-epoch",
     "UNKNOWN_LEADER_EPOCH",
     "The error is retriable: the broker does not know the client's leader epoch yet.",
+    with_epoch=True,
 )
 unknown_topic = _retried(
     "unknown-topic",
@@ -76,14 +116,20 @@ unknown_topic_id = _retried(
     "UNKNOWN_TOPIC_ID",
     "The error is retriable: the broker does not know the id of the topic.",
     refreshes=True,
+    first_version=_FETCH_BY_TOPIC_ID,
 )
 offset_not_available = _retried(
     "offset-not-available",
     "OFFSET_NOT_AVAILABLE",
-    "The error is retriable: the leader has not yet learned how far the log is committed.",
+    "The error is retriable: the replica has not yet learned how far the log is committed.",
+    first_version=_FETCH_FROM_FOLLOWERS,
 )
 storage = _retried(
-    "storage", "KAFKA_STORAGE_ERROR", "The error is retriable: another replica may lead soon.", refreshes=True
+    "storage",
+    "KAFKA_STORAGE_ERROR",
+    "The error is retriable: another replica may lead soon.",
+    refreshes=True,
+    first_version=_FETCH_STORAGE_ERRORS,
 )
 
 
@@ -98,6 +144,7 @@ storage = _retried(
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Fetch")
 def topic_authorization(run: CaseRun) -> None:
     """Every Fetch request for orders-0 is answered with TOPIC_AUTHORIZATION_FAILED."""
     run.produce("orders", "first")
@@ -105,7 +152,7 @@ def topic_authorization(run: CaseRun) -> None:
     consumer = run.consumer()
     consumer.assign(("orders", 0, "earliest"))
 
-    run.expect_poll_error(consumer, "TOPIC_AUTHORIZATION_FAILED")
+    run.expect_poll_error(consumer, "TOPIC_AUTHORIZATION_FAILED", timeout_s=10)
 
 
 @case(
@@ -118,56 +165,63 @@ def topic_authorization(run: CaseRun) -> None:
     settings_needed=("check_crcs",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Fetch")
 def corrupt_records(run: CaseRun) -> None:
     """The batches of the first Fetch response with records have a wrong checksum; later ones are right."""
     run.produce("orders", "first", "second")
     run.cluster.faults.add("Fetch", topic="orders", times=1, corrupt_records=True)
     consumer = run.consumer(check_crcs=True)
     consumer.assign(("orders", 0, "earliest"))
-    reported = 0
-    values: list[str | None] = []
-    for _ in range(20):
-        try:
-            values += consumer.poll(timeout_ms=300).values
-        except ClientError as error:
-            reported += 1
-            run.note(f"the client reports {error.name}")
-        if values or reported:
-            break
+
+    reading = read_until(run, consumer, lambda reading: reading.records or reading.errors)
+
     damaged = run.wire.requests("Fetch", topic="orders")
-
     run.expect(
-        reported or values == ["first", "second"],
+        reading.errors or reading.values == ["first", "second"],
         "an error, or the records of a second Fetch request",
-        seen=f"records {values} without an error",
+        seen=f"records {show(reading.values)} without an error",
         exchanges=damaged,
     )
     run.expect(
-        reported or len(damaged) > 1,
+        reading.errors or len(damaged) > 1,
         "the records of the damaged response are not delivered",
-        seen=f"records {values} of the only Fetch request",
+        seen=f"records {show(reading.values)} of the only Fetch request",
         exchanges=damaged,
     )
 
 
-def _list_offsets(name: str, error: str, reason: str) -> Case:
-    """A case of an error of ListOffsets after which the offset is asked for again."""
+def _list_offsets(name: str, error: str, reason: str, *, with_epoch: bool = False) -> Case:
+    """A case of an error of ListOffsets after which the offset is asked for again.
 
+    with_epoch: brokers give it where the request has a leader epoch.
+    """
+
+    @decided_by("ListOffsets")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
-        fault = run.cluster.faults.add("ListOffsets", topic="orders", times=2, error=error)
+        run.cluster.faults.add("ListOffsets", topic="orders", times=2, error=error, optional=True)
         consumer = run.consumer(auto_offset_reset="earliest")
         consumer.assign(("orders", 0, "earliest"))
 
-        polled = consumer.poll_until(records=1)
+        reading = read_count(run, consumer, 1)
 
         asked = run.wire.requests("ListOffsets")
         if not asked:
-            run.note("the client reads from the start without ListOffsets")
-            fault.remove()
-            return
-        run.expect(polled.values == ["first"], "the record at the earliest offset", seen=polled.values, exchanges=asked)
+            run.not_exercised("the client reads from the start without ListOffsets")
+        require_possible(run, asked[0], error, with_epoch=with_epoch)
+        run.expect(
+            reading.values == ["first"],
+            f"the record at the earliest offset, {show('first')}",
+            seen=show(reading.values),
+            exchanges=asked,
+        )
         run.expect(len(asked) > 2, "ListOffsets is sent again", seen=f"{len(asked)} requests", exchanges=asked)
+        run.should(
+            not reading.errors,
+            "the client asks again by itself: the application sees no error",
+            seen=show_errors(*reading.errors),
+            exchanges=asked,
+        )
 
     play.__doc__ = f"The first two ListOffsets requests are answered with {error}."
     decorate = case(
@@ -191,4 +245,5 @@ list_unknown_leader_epoch = _list_offsets(
     "unknown-leader-epoch",
     "UNKNOWN_LEADER_EPOCH",
     "The error is retriable: the broker does not know the client's leader epoch yet.",
+    with_epoch=True,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.shown_values import show
 
 
 @case(
@@ -17,6 +19,7 @@ from mockbroker.certify.case_run import CaseRun
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def aborted_records(run: CaseRun) -> None:
     """No fault: one transaction is aborted, one is committed."""
     producer = run.producer(transactional_id="shop")
@@ -33,9 +36,9 @@ def aborted_records(run: CaseRun) -> None:
     polled = consumer.poll_until(records=1)
 
     fetched = run.wire.requests("Fetch")
-    run.expect(polled.values == ["committed"], "only the committed record", seen=polled.values, exchanges=fetched)
+    run.expect(polled.values == ["committed"], "only the committed record", seen=show(polled.values), exchanges=fetched)
     requested = {exchange.request.isolation_level for exchange in fetched}
-    run.expect(requested == {1}, "Fetch with isolation_level 1", seen=requested, exchanges=fetched)
+    run.expect(requested == {1}, "Fetch with isolation_level 1", seen=show(requested), exchanges=fetched)
 
 
 @case(
@@ -49,6 +52,7 @@ def aborted_records(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def open_transaction(run: CaseRun) -> None:
     """No fault: a transaction is open while the consumer polls, and is committed then."""
     run.produce("orders", "before")
@@ -66,8 +70,10 @@ def open_transaction(run: CaseRun) -> None:
     after = consumer.poll_until(records=2)
 
     fetched = run.wire.requests("Fetch")
-    run.expect(during.values == ["before"], "nothing of the open transaction", seen=during.values, exchanges=fetched)
-    run.expect(after.values == ["inside", "behind"], "both records after the commit", seen=after.values)
+    run.expect(
+        during.values == ["before"], "nothing of the open transaction", seen=show(during.values), exchanges=fetched
+    )
+    run.expect(after.values == ["inside", "behind"], "both records after the commit", seen=show(after.values))
 
 
 @case(
@@ -81,6 +87,7 @@ def open_transaction(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def read_uncommitted(run: CaseRun) -> None:
     """No fault: a transaction is aborted, and a record follows its marker."""
     producer = run.producer(transactional_id="shop")
@@ -94,5 +101,5 @@ def read_uncommitted(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=2)
 
-    run.expect(polled.values == ["aborted", "after"], "both records, no marker", seen=polled.values)
-    run.expect(polled.offsets == [0, 2], "offsets 0 and 2", seen=polled.offsets)
+    run.expect(polled.values == ["aborted", "after"], "both records, no marker", seen=show(polled.values))
+    run.expect(polled.offsets == [0, 2], "offsets 0 and 2", seen=show(polled.offsets))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.driver.failure import ClientError
-from mockbroker.cluster_methods.waiting import WaitTimeout
+from mockbroker.certify.cases.deciding import decided_by, last_exchanges
+from mockbroker.certify.cases.fetching.reading import Reading, read_count, read_until
+from mockbroker.certify.cases.shown_values import show, show_errors
+from mockbroker.certify.driver.handles import ConsumerHandle
+
+#: The first versions of Fetch with a preferred read replica (KIP-392) and with topic ids (KIP-516).
+_FETCH_FROM_FOLLOWERS = 11
+_FETCH_BY_TOPIC_ID = 13
 
 
 @case(
@@ -22,6 +26,7 @@ from mockbroker.cluster_methods.waiting import WaitTimeout
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def seek(run: CaseRun) -> None:
     """No fault: of twenty records three are polled, then the application seeks to offset 1."""
     run.produce("orders", *(f"record {number}" for number in range(20)))
@@ -32,7 +37,7 @@ def seek(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=1)
 
-    run.expect(polled.offsets[0] == 1, "the record at offset 1", seen=polled.offsets[:3])
+    run.expect(polled.offsets[0] == 1, "the record at offset 1", seen=show(polled.offsets[:3]))
 
 
 @case(
@@ -45,6 +50,7 @@ def seek(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def paused(run: CaseRun) -> None:
     """No fault: orders-0 is paused, records are appended to both partitions, then it is resumed."""
     consumer = run.consumer()
@@ -57,12 +63,12 @@ def paused(run: CaseRun) -> None:
     run.produce("orders", "d", partition=1)
     during = consumer.poll_until(records=1)
     during.records.extend(consumer.poll(timeout_ms=300).records)
-    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=during.values)
+    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=show(during.values))
     consumer.resume(("orders", 0))
 
     after = consumer.poll_until(records=1)
 
-    run.expect(after.values == ["c"], "the record of orders-0 afterwards", seen=after.values)
+    run.expect(after.values == ["c"], "the record of orders-0 afterwards", seen=show(after.values))
 
 
 @case(
@@ -75,6 +81,7 @@ def paused(run: CaseRun) -> None:
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}),
     quick=True,
 )
+@decided_by("Fetch")
 def leader_moved(run: CaseRun) -> None:
     """The other node becomes the leader of orders-0 after one record."""
     run.produce("orders", "first")
@@ -85,10 +92,16 @@ def leader_moved(run: CaseRun) -> None:
     run.cluster.move_leader("orders", 0)
     run.produce("orders", "second")
 
-    polled = consumer.poll_until(records=1)
+    reading = read_count(run, consumer, 1)
 
     moved = [each for each in run.wire.requests("Fetch", topic="orders") if each.node_id != before]
-    run.expect(polled.values == ["second"], "the next record, once", seen=polled.values, exchanges=moved)
+    run.expect(
+        reading.values == ["second"],
+        "the next record, once",
+        seen=show(reading.values),
+        exchanges=moved or last_exchanges(run, "Fetch"),
+    )
+    run.should(not reading.errors, "no error for the application", seen=show_errors(*reading.errors))
     if not moved:
         run.note("the client reads from the old leader, which serves consumers as a follower (KIP-392)")
 
@@ -103,6 +116,7 @@ def leader_moved(run: CaseRun) -> None:
     settings_needed=("client_rack",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}),
 )
+@decided_by("Fetch")
 def preferred_replica(run: CaseRun) -> None:
     """The first Fetch response of the leader names the other node, without records."""
     run.produce("orders", "first")
@@ -119,18 +133,23 @@ def preferred_replica(run: CaseRun) -> None:
     consumer = run.consumer(client_rack="b")
     consumer.assign(("orders", 0, "earliest"))
     polled = consumer.poll_until(records=1)
+    named = run.wire.requests("Fetch", node=leader, topic="orders")[0]
+    if named.api_version < _FETCH_FROM_FOLLOWERS:
+        run.not_exercised(
+            f"the client sends Fetch {named.api_version}: "
+            f"brokers name a preferred read replica from version {_FETCH_FROM_FOLLOWERS} on"
+        )
     expected = f"a Fetch request to node {other}"
     run.poll_for(consumer, lambda: run.wire.requests("Fetch", node=other), expected, timeout_s=2, into=polled)
 
-    run.expect(polled.values == ["first"], "the record, once", seen=polled.values)
+    run.expect(polled.values == ["first"], "the record, once", seen=show(polled.values))
 
 
-def _expect_read(run: CaseRun, is_read: Callable[[], bool], expected: str) -> None:
-    """Wait until the application has read something. Raises: ExpectationFailed with the last Fetch requests."""
-    try:
-        run.wire.wait_until(is_read)
-    except WaitTimeout:
-        run.expect(False, expected, seen="not within 10 s", exchanges=list(run.wire.requests("Fetch"))[-3:])
+def _read_value(run: CaseRun, consumer: ConsumerHandle, value: str, expected: str) -> Reading:
+    """Poll until a value has come, also after errors. Raises: ExpectationFailed if it has not within 10 seconds."""
+    reading = read_until(run, consumer, lambda reading: value in reading.values)
+    run.expect(value in reading.values, expected, seen=f"{show(reading.values)} within 10 s")
+    return reading
 
 
 @case(
@@ -143,28 +162,24 @@ def _expect_read(run: CaseRun, is_read: Callable[[], bool], expected: str) -> No
     settings_needed=("auto_offset_reset", "metadata_max_age_ms"),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"auto.create.topics.enable": False}),
 )
+@decided_by("Fetch")
 def topic_recreated(run: CaseRun) -> None:
     """The topic is deleted and made again while the consumer reads it; the new log has three records."""
     run.produce("orders", "old")
     consumer = run.consumer(auto_offset_reset="earliest", metadata_max_age_ms=300)
     consumer.assign(("orders", 0, "earliest"))
     consumer.poll_until(records=1)
+    version = run.wire.requests("Fetch")[-1].api_version
+    if version < _FETCH_BY_TOPIC_ID:
+        run.not_exercised(f"the client sends Fetch {version}, which names topics: ids come with {_FETCH_BY_TOPIC_ID}")
     last_id = run.wire.requests("Metadata")[-1].number
     run.cluster.delete_topic("orders")
     run.cluster.create_topic("orders", 1)
     run.produce("orders", "new 0", "new 1", "new 2")
-    values: list[str | None] = []
 
-    def is_read() -> bool:
-        try:
-            values.extend(consumer.poll(timeout_ms=200).values)
-        except ClientError as error:
-            run.note(f"the client reports {error.name}")
-        return "new 2" in values
+    values = _read_value(run, consumer, "new 2", "the records of the new topic").values
 
-    _expect_read(run, is_read, "the records of the new topic")
-
-    run.expect("old" not in values, "no record of the deleted topic", seen=values)
+    run.expect("old" not in values, "no record of the deleted topic", seen=show(values))
     run.should(run.wire.requests("Metadata", after=last_id), "metadata is refreshed", seen="no Metadata request")
 
 
@@ -181,6 +196,7 @@ def topic_recreated(run: CaseRun) -> None:
     ),
     timeout_s=30,
 )
+@decided_by("Fetch")
 def truncated(run: CaseRun) -> None:
     """The leader alone has two records when it is killed; the other node leads without them, and appends others."""
     leader = run.cluster.describe_topic("orders").partitions[0].leader
@@ -196,21 +212,13 @@ def truncated(run: CaseRun) -> None:
     run.cluster.start_node(other)
     run.wire.wait_until(lambda: run.cluster.describe_topic("orders").partitions[0].leader == other)
     run.produce("orders", "new 1", "new 2", "new 3")
-    values: list[str | None] = []
 
-    def is_read() -> bool:
-        try:
-            values.extend(consumer.poll(timeout_ms=200).values)
-        except ClientError as error:
-            run.note(f"the client reports {error.name}")
-        return "new 3" in values
-
-    _expect_read(run, is_read, "the records of the new leader")
+    values = _read_value(run, consumer, "new 3", "the records of the new leader").values
 
     checked = run.find_request("OffsetForLeaderEpoch", timeout_s=0.5)
     run.expect(
         {"new 1", "new 2"} <= set(values),
         "the records that replaced those that were read and lost",
-        seen=values,
+        seen=show(values),
         exchanges=checked or run.wire.requests("Fetch", node=other),
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.shown_values import show
 
 _FORMAT = Source("Kafka documentation", "Implementation, Message Format")
 
 
 def _compression(codec: str) -> Case:
+    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.cluster.create_topic("packed", 1, configs={"compression.type": codec})
         values = [f"record {number} " + "x" * 200 for number in range(50)]
@@ -19,7 +22,7 @@ def _compression(codec: str) -> Case:
         polled = consumer.poll_until(records=50)
 
         fetched = run.wire.requests("Fetch", topic="packed")
-        run.expect(polled.values == values, "the 50 records in order", seen=polled.values[:3], exchanges=fetched)
+        run.expect(polled.values == values, "the 50 records in order", seen=show(polled.values[:3]), exchanges=fetched)
 
     play.__doc__ = f"No fault: the topic has compression.type={codec}, so that its batches are compressed."
     decorate = case(
@@ -50,24 +53,31 @@ compression_zstd = _compression("zstd")
     cluster=ClusterPlan(topics={"orders": 1}),
     quick=True,
 )
+@decided_by("Fetch")
 def contents(run: CaseRun) -> None:
-    """No fault: three records, one without value, one without key, one with headers that have the same name."""
+    """No fault: three records, and each field that is not named here is null or empty.
+
+    The first has the key "deleted" and the value null, the second the key null and an empty value, the third an empty
+    key, the value "value" and two headers of the same name, trace=1 and trace=2. Their timestamps are a second apart.
+    """
     headers = [("trace", b"1"), ("trace", b"2")]
-    expected = [run.cluster.clock.now_ms() - age_ms for age_ms in (3_000, 2_000, 1_000)]
-    run.cluster.produce("orders", None, key="deleted", timestamp_ms=expected[0])
-    run.cluster.produce("orders", "", timestamp_ms=expected[1])
-    run.cluster.produce("orders", "value", key="", headers=headers, timestamp_ms=expected[2])
+    times = [run.cluster.clock.now_ms() - age_ms for age_ms in (3_000, 2_000, 1_000)]
+    written = [("deleted", None), (None, ""), ("", "value")]
+    for (key, value), time_ms, given in zip(written, times, ([], [], headers), strict=True):
+        run.cluster.produce("orders", value, key=key, timestamp_ms=time_ms, headers=given)
     consumer = run.consumer()
     consumer.assign(("orders", 0, "earliest"))
 
     records = consumer.poll_until(records=3).records
 
+    fetched = run.wire.requests("Fetch")
     seen = [(each.key, each.value) for each in records]
-    run.expect(seen == [("deleted", None), (None, ""), ("", "value")], "keys and values as written", seen=seen)
+    run.expect(seen == written, f"keys and values as written: {show(written)}", seen=show(seen), exchanges=fetched)
     found = [tuple(header) for header in records[2].headers or ()]
-    run.expect(found == [("trace", "1"), ("trace", "2")], "both headers in order", seen=found)
-    times = [each.timestamp for each in records]
-    run.expect(times == expected, f"timestamps {expected}", seen=times)
+    expected = [(name, value.decode()) for name, value in headers]
+    run.expect(found == expected, f"both headers in order: {show(expected)}", seen=show(found), exchanges=fetched)
+    seen_times = [each.timestamp for each in records]
+    run.expect(seen_times == times, f"timestamps {show(times)}", seen=show(seen_times), exchanges=fetched)
 
 
 @case(
@@ -81,6 +91,7 @@ def contents(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def larger_than_limit(run: CaseRun) -> None:
     """No fault: a record of 20,000 bytes, read with a limit of 1,000 bytes."""
     run.produce("orders", "x" * 20_000)
@@ -94,7 +105,7 @@ def larger_than_limit(run: CaseRun) -> None:
     sizes = [len(value or "") for value in polled.values]
     run.expect(sizes == [20_000, 5], "both records", seen=f"sizes {sizes}", exchanges=fetched)
     limits = {each.partition_max_bytes for one in fetched for topic in one.request.topics for each in topic.partitions}
-    run.should(limits == {1_000}, "requests have the limit of the setting", seen=limits, exchanges=fetched)
+    run.should(max(limits) < 20_000, "requests with a limit of about 1,000 bytes", seen=show(limits), exchanges=fetched)
 
 
 @case(
@@ -107,6 +118,7 @@ def larger_than_limit(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def partial_batch(run: CaseRun) -> None:
     """No fault: the ten records of one batch are read from offset 6 on."""
     run.produce("orders", *(f"record {number}" for number in range(10)))
@@ -116,7 +128,10 @@ def partial_batch(run: CaseRun) -> None:
     polled = consumer.poll_until(records=4)
 
     run.expect(
-        polled.offsets == [6, 7, 8, 9], "offsets 6 to 9", seen=polled.offsets, exchanges=run.wire.requests("Fetch")
+        polled.offsets == [6, 7, 8, 9],
+        "offsets 6 to 9",
+        seen=show(polled.offsets),
+        exchanges=run.wire.requests("Fetch"),
     )
 
 
@@ -130,6 +145,7 @@ def partial_batch(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def offset_gaps(run: CaseRun) -> None:
     """No fault: a transaction is committed between two records, so that its marker has an offset."""
     run.produce("orders", "first")
@@ -144,8 +160,8 @@ def offset_gaps(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=3)
 
-    run.expect(polled.values == ["first", "second", "third"], "three records, no marker", seen=polled.values)
-    run.expect(polled.offsets == [0, 1, 3], "offsets 0, 1 and 3", seen=polled.offsets)
+    run.expect(polled.values == ["first", "second", "third"], "three records, no marker", seen=show(polled.values))
+    run.expect(polled.offsets == [0, 1, 3], "offsets 0, 1 and 3", seen=show(polled.offsets))
 
 
 @case(
@@ -159,6 +175,7 @@ def offset_gaps(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def no_busy_loop(run: CaseRun) -> None:
     """No fault: an empty partition is read for a second."""
     consumer = run.consumer(fetch_max_wait_ms=200)

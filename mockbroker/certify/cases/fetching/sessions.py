@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
+from mockbroker.certify.cases.shown_values import show, show_errors
 
 _SOURCE = Source("KIP-227", "Proposed Changes, FetchRequest metadata")
 _FINAL = -1
+_NO_SESSION = "the client uses no fetch session, which the KIP leaves to it"
+_FETCH_BY_TOPIC_ID = 13
 
 
 @case(
@@ -20,6 +25,7 @@ _FINAL = -1
     on_kafka=True,
     quick=True,
 )
+@decided_by("Fetch")
 def epochs(run: CaseRun) -> None:
     """No fault: records are appended one after the other."""
     consumer = run.consumer(fetch_max_wait_ms=100) if run.has_setting("fetch_max_wait_ms") else run.consumer()
@@ -30,32 +36,44 @@ def epochs(run: CaseRun) -> None:
 
     in_session = [each for each in run.wire.requests("Fetch") if each.response and each.response.session_id]
     if not in_session:
-        run.note("the client uses no fetch session, which the KIP leaves to it")
-        return
+        run.not_exercised(_NO_SESSION)
     by_session: dict[int, list[int]] = {}
     for exchange in in_session:
         by_session.setdefault(exchange.response.session_id, []).append(exchange.request.session_epoch)
     wrong = {number: seen for number, seen in by_session.items() if seen != list(range(len(seen)))}
-    run.expect(not wrong, "epochs 0, 1, 2, ... in each session", seen=wrong, exchanges=in_session)
+    run.expect(not wrong, "epochs 0, 1, 2, ... in each session", seen=show(wrong), exchanges=in_session)
 
 
-def _lost(name: str, error: str, reason: str) -> Case:
+def _lost(name: str, error: str, reason: str, *, first_version: int = 0) -> Case:
+    """A case of an error of a whole Fetch request in a session. first_version: of Fetch in which brokers give it."""
+
+    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         consumer = run.consumer()
         consumer.assign(("orders", 0, "earliest"))
         consumer.poll_until(records=1)
-        fault = run.cluster.faults.add("Fetch", times=1, error=error, error_at="top", optional=True)
+        require_possible(run, run.wire.requests("Fetch")[-1], error, first_version=first_version)
+        fault = run.cluster.faults.add(
+            "Fetch", times=1, error=error, error_at="top", optional=True, filter="session_id!=0 and session_epoch>0"
+        )
         run.produce("orders", "second")
-        polled = consumer.poll_until(records=1)
+        reading = read_count(run, consumer, 1)
         run.produce("orders", "third")
-        polled.records.extend(consumer.poll_until(records=1).records)
+        reading.extend(read_until(run, consumer, lambda more: "third" in more.values))
 
-        run.expect(polled.values == ["second", "third"], "each record once", seen=polled.values)
         if not fault.hits:
-            run.note("the client sent no Fetch request after the fault was set")
-            return
+            run.not_exercised(_describe_no_session(run))
         refused = run.wire.requests("Fetch").answered(error=error)
+        run.expect(
+            reading.values == ["second", "third"], "each record once", seen=show(reading.values), exchanges=refused
+        )
+        run.should(
+            not reading.errors,
+            "the client begins again by itself: the application sees no error",
+            seen=show_errors(*reading.errors),
+            exchanges=refused,
+        )
         after = [each for each in run.wire.requests("Fetch", after=refused[0]) if each.node_id == refused[0].node_id]
         run.expect(after, "a Fetch request after the error", seen="none", exchanges=refused)
         run.expect(
@@ -65,7 +83,7 @@ def _lost(name: str, error: str, reason: str) -> Case:
             exchanges=[refused[0], after[0]],
         )
 
-    play.__doc__ = f"One Fetch request is answered with {error} for the whole request."
+    play.__doc__ = f"One Fetch request in a session, of epoch 1 or higher, is answered with {error} as a whole."
     decorate = case(
         f"fetching.sessions.{name}",
         title=f"A Fetch request is refused with {error}",
@@ -78,12 +96,21 @@ def _lost(name: str, error: str, reason: str) -> Case:
     return decorate(play)
 
 
+def _describe_no_session(run: CaseRun) -> str:
+    """Why no Fetch request was refused."""
+    has_session = any(each.request.session_id for each in run.wire.requests("Fetch"))
+    return "the client sent no Fetch request in its session after the fault was set" if has_session else _NO_SESSION
+
+
 not_found = _lost("not-found", "FETCH_SESSION_ID_NOT_FOUND", "The broker has forgotten the session.")
 invalid_epoch = _lost(
     "invalid-epoch", "INVALID_FETCH_SESSION_EPOCH", "The broker expected another epoch in the session."
 )
 topic_id_error = _lost(
-    "topic-id-error", "FETCH_SESSION_TOPIC_ID_ERROR", "The session names topics in another way than the request."
+    "topic-id-error",
+    "FETCH_SESSION_TOPIC_ID_ERROR",
+    "The session names topics in another way than the request.",
+    first_version=_FETCH_BY_TOPIC_ID,
 )
 
 
@@ -91,11 +118,12 @@ topic_id_error = _lost(
     "fetching.sessions.node-restarted",
     title="The node that has the session is restarted",
     level=Level.MUST,
-    rule="A node that has ended knows no session: the client connects again and goes on with a new one.",
+    rule="A node that has ended knows no session: the client connects again, reads on, and loses no record.",
     source=_SOURCE,
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Fetch")
 def node_restarted(run: CaseRun) -> None:
     """The only node is killed, and starts again at the same address."""
     run.produce("orders", "first")
@@ -106,9 +134,10 @@ def node_restarted(run: CaseRun) -> None:
     run.cluster.start_node(0)
     run.produce("orders", "second")
 
-    polled = consumer.poll_until(records=1)
+    reading = read_count(run, consumer, 1)
 
-    run.expect(polled.values == ["second"], "the record after the restart", seen=polled.values)
+    run.expect(reading.values == ["second"], "the record after the restart", seen=show(reading.values))
+    run.should(not reading.errors, "no error for the application", seen=show_errors(*reading.errors))
 
 
 @case(
@@ -121,6 +150,7 @@ def node_restarted(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
 )
+@decided_by("Fetch")
 def partition_removed(run: CaseRun) -> None:
     """No fault: the consumer is assigned both partitions, and then only the second."""
     consumer = run.consumer()
@@ -135,5 +165,8 @@ def partition_removed(run: CaseRun) -> None:
     polled = consumer.poll_until(records=1)
 
     run.expect(
-        polled.values == ["d"], "only the record of orders-1", seen=polled.values, exchanges=run.wire.requests("Fetch")
+        polled.values == ["d"],
+        "only the record of orders-1",
+        seen=show(polled.values),
+        exchanges=run.wire.requests("Fetch"),
     )
