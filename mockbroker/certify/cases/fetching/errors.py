@@ -8,9 +8,9 @@ from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
-from mockbroker.certify.cases.shown_values import show, show_errors
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle
+from mockbroker.certify.seen_values import describe_seen
 from mockbroker.journal import Exchange
 
 _ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
@@ -52,14 +52,14 @@ def _retried(
         )
         run.expect(
             reading.values == ["first", "second"],
-            f"each record once: {show(['first', 'second'])}",
-            seen=show(reading.values),
+            f"each record once: {describe_seen(['first', 'second'])}",
+            seen=reading.values,
             exchanges=run.wire.requests("Fetch", topic="orders"),
         )
         run.should(
             not reading.errors,
             "the client fetches again by itself: the application sees no error",
-            seen=show_errors(*reading.errors),
+            seen=reading.errors,
             exchanges=refused,
         )
         if refreshes:
@@ -179,13 +179,13 @@ def corrupt_records(run: CaseRun) -> None:
     run.expect(
         reading.errors or reading.values == ["first", "second"],
         "an error, or the records of a second Fetch request",
-        seen=f"records {show(reading.values)} without an error",
+        seen=f"records {describe_seen(reading.values)} without an error",
         exchanges=damaged,
     )
     run.expect(
         reading.errors or len(damaged) > 1,
         "the records of the damaged response are not delivered",
-        seen=f"records {show(reading.values)} of the only Fetch request",
+        seen=f"records {describe_seen(reading.values)} of the only Fetch request",
         exchanges=damaged,
     )
 
@@ -211,15 +211,15 @@ def _list_offsets(name: str, error: str, reason: str, *, with_epoch: bool = Fals
         require_possible(run, asked[0], error, with_epoch=with_epoch)
         run.expect(
             reading.values == ["first"],
-            f"the record at the earliest offset, {show('first')}",
-            seen=show(reading.values),
+            f"the record at the earliest offset, {describe_seen('first')}",
+            seen=reading.values,
             exchanges=asked,
         )
         run.expect(len(asked) > 2, "ListOffsets is sent again", seen=f"{len(asked)} requests", exchanges=asked)
         run.should(
             not reading.errors,
             "the client asks again by itself: the application sees no error",
-            seen=show_errors(*reading.errors),
+            seen=reading.errors,
             exchanges=asked,
         )
 

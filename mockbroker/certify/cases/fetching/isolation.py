@@ -5,7 +5,6 @@ from __future__ import annotations
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by
-from mockbroker.certify.cases.shown_values import show
 
 
 @case(
@@ -36,9 +35,9 @@ def aborted_records(run: CaseRun) -> None:
     polled = consumer.poll_until(records=1)
 
     fetched = run.wire.requests("Fetch")
-    run.expect(polled.values == ["committed"], "only the committed record", seen=show(polled.values), exchanges=fetched)
+    run.expect(polled.values == ["committed"], "only the committed record", seen=polled.values, exchanges=fetched)
     requested = {exchange.request.isolation_level for exchange in fetched}
-    run.expect(requested == {1}, "Fetch with isolation_level 1", seen=show(requested), exchanges=fetched)
+    run.expect(requested == {1}, "Fetch with isolation_level 1", seen=requested, exchanges=fetched)
 
 
 @case(
@@ -70,10 +69,8 @@ def open_transaction(run: CaseRun) -> None:
     after = consumer.poll_until(records=2)
 
     fetched = run.wire.requests("Fetch")
-    run.expect(
-        during.values == ["before"], "nothing of the open transaction", seen=show(during.values), exchanges=fetched
-    )
-    run.expect(after.values == ["inside", "behind"], "both records after the commit", seen=show(after.values))
+    run.expect(during.values == ["before"], "nothing of the open transaction", seen=during.values, exchanges=fetched)
+    run.expect(after.values == ["inside", "behind"], "both records after the commit", seen=after.values)
 
 
 @case(
@@ -101,5 +98,5 @@ def read_uncommitted(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=2)
 
-    run.expect(polled.values == ["aborted", "after"], "both records, no marker", seen=show(polled.values))
-    run.expect(polled.offsets == [0, 2], "offsets 0 and 2", seen=show(polled.offsets))
+    run.expect(polled.values == ["aborted", "after"], "both records, no marker", seen=polled.values)
+    run.expect(polled.offsets == [0, 2], "offsets 0 and 2", seen=polled.offsets)

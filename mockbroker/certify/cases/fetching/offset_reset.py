@@ -5,7 +5,6 @@ from __future__ import annotations
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by
-from mockbroker.certify.cases.shown_values import show
 
 
 @case(
@@ -29,7 +28,7 @@ def out_of_range_earliest(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=2)
 
-    run.expect(polled.values == ["first", "second"], "all records, from the earliest offset", seen=show(polled.values))
+    run.expect(polled.values == ["first", "second"], "all records, from the earliest offset", seen=polled.values)
     if not run.wire.requests("Fetch").answered(error="OFFSET_OUT_OF_RANGE"):
         run.note("the client finds out that offset 100 does not exist without a Fetch request that is refused")
 
@@ -60,7 +59,7 @@ def out_of_range_latest(run: CaseRun) -> None:
 
     polled.records.extend(consumer.poll_until(records=1).records)
 
-    run.expect(polled.values == ["third"], "only the record after the reset", seen=show(polled.values))
+    run.expect(polled.values == ["third"], "only the record after the reset", seen=polled.values)
 
 
 @case(

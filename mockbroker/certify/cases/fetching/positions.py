@@ -6,8 +6,8 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.fetching.reading import Reading, read_count, read_until
-from mockbroker.certify.cases.shown_values import show, show_errors
 from mockbroker.certify.driver.handles import ConsumerHandle
+from mockbroker.certify.seen_values import describe_seen
 
 #: The first versions of Fetch with a preferred read replica (KIP-392) and with topic ids (KIP-516).
 _FETCH_FROM_FOLLOWERS = 11
@@ -37,7 +37,7 @@ def seek(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=1)
 
-    run.expect(polled.offsets[0] == 1, "the record at offset 1", seen=show(polled.offsets[:3]))
+    run.expect(polled.offsets[0] == 1, "the record at offset 1", seen=polled.offsets[:3])
 
 
 @case(
@@ -63,12 +63,12 @@ def paused(run: CaseRun) -> None:
     run.produce("orders", "d", partition=1)
     during = consumer.poll_until(records=1)
     during.records.extend(consumer.poll(timeout_ms=300).records)
-    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=show(during.values))
+    run.expect(during.values == ["d"], "only the record of orders-1 during the pause", seen=during.values)
     consumer.resume(("orders", 0))
 
     after = consumer.poll_until(records=1)
 
-    run.expect(after.values == ["c"], "the record of orders-0 afterwards", seen=show(after.values))
+    run.expect(after.values == ["c"], "the record of orders-0 afterwards", seen=after.values)
 
 
 @case(
@@ -98,10 +98,10 @@ def leader_moved(run: CaseRun) -> None:
     run.expect(
         reading.values == ["second"],
         "the next record, once",
-        seen=show(reading.values),
+        seen=reading.values,
         exchanges=moved or last_exchanges(run, "Fetch"),
     )
-    run.should(not reading.errors, "no error for the application", seen=show_errors(*reading.errors))
+    run.should(not reading.errors, "no error for the application", seen=reading.errors)
     if not moved:
         run.note("the client reads from the old leader, which serves consumers as a follower (KIP-392)")
 
@@ -142,13 +142,13 @@ def preferred_replica(run: CaseRun) -> None:
     expected = f"a Fetch request to node {other}"
     run.poll_for(consumer, lambda: run.wire.requests("Fetch", node=other), expected, timeout_s=2, into=polled)
 
-    run.expect(polled.values == ["first"], "the record, once", seen=show(polled.values))
+    run.expect(polled.values == ["first"], "the record, once", seen=polled.values)
 
 
 def _read_value(run: CaseRun, consumer: ConsumerHandle, value: str, expected: str) -> Reading:
     """Poll until a value has come, also after errors. Raises: ExpectationFailed if it has not within 10 seconds."""
     reading = read_until(run, consumer, lambda reading: value in reading.values)
-    run.expect(value in reading.values, expected, seen=f"{show(reading.values)} within 10 s")
+    run.expect(value in reading.values, expected, seen=f"{describe_seen(reading.values)} within 10 s")
     return reading
 
 
@@ -179,7 +179,7 @@ def topic_recreated(run: CaseRun) -> None:
 
     values = _read_value(run, consumer, "new 2", "the records of the new topic").values
 
-    run.expect("old" not in values, "no record of the deleted topic", seen=show(values))
+    run.expect("old" not in values, "no record of the deleted topic", seen=values)
     run.should(run.wire.requests("Metadata", after=last_id), "metadata is refreshed", seen="no Metadata request")
 
 
@@ -219,6 +219,6 @@ def truncated(run: CaseRun) -> None:
     run.expect(
         {"new 1", "new 2"} <= set(values),
         "the records that replaced those that were read and lost",
-        seen=show(values),
+        seen=values,
         exchanges=checked or run.wire.requests("Fetch", node=other),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by
-from mockbroker.certify.cases.shown_values import show
+from mockbroker.certify.seen_values import describe_seen
 
 _FORMAT = Source("Kafka documentation", "Implementation, Message Format")
 
@@ -22,7 +22,7 @@ def _compression(codec: str) -> Case:
         polled = consumer.poll_until(records=50)
 
         fetched = run.wire.requests("Fetch", topic="packed")
-        run.expect(polled.values == values, "the 50 records in order", seen=show(polled.values[:3]), exchanges=fetched)
+        run.expect(polled.values == values, "the 50 records in order", seen=polled.values[:3], exchanges=fetched)
 
     play.__doc__ = f"No fault: the topic has compression.type={codec}, so that its batches are compressed."
     decorate = case(
@@ -72,12 +72,12 @@ def contents(run: CaseRun) -> None:
 
     fetched = run.wire.requests("Fetch")
     seen = [(each.key, each.value) for each in records]
-    run.expect(seen == written, f"keys and values as written: {show(written)}", seen=show(seen), exchanges=fetched)
+    run.expect(seen == written, f"keys and values as written: {describe_seen(written)}", seen=seen, exchanges=fetched)
     found = [tuple(header) for header in records[2].headers or ()]
     expected = [(name, value.decode()) for name, value in headers]
-    run.expect(found == expected, f"both headers in order: {show(expected)}", seen=show(found), exchanges=fetched)
+    run.expect(found == expected, f"both headers in order: {describe_seen(expected)}", seen=found, exchanges=fetched)
     seen_times = [each.timestamp for each in records]
-    run.expect(seen_times == times, f"timestamps {show(times)}", seen=show(seen_times), exchanges=fetched)
+    run.expect(seen_times == times, f"timestamps {describe_seen(times)}", seen=seen_times, exchanges=fetched)
 
 
 @case(
@@ -105,7 +105,7 @@ def larger_than_limit(run: CaseRun) -> None:
     sizes = [len(value or "") for value in polled.values]
     run.expect(sizes == [20_000, 5], "both records", seen=f"sizes {sizes}", exchanges=fetched)
     limits = {each.partition_max_bytes for one in fetched for topic in one.request.topics for each in topic.partitions}
-    run.should(max(limits) < 20_000, "requests with a limit of about 1,000 bytes", seen=show(limits), exchanges=fetched)
+    run.should(max(limits) < 20_000, "requests with a limit of about 1,000 bytes", seen=limits, exchanges=fetched)
 
 
 @case(
@@ -130,7 +130,7 @@ def partial_batch(run: CaseRun) -> None:
     run.expect(
         polled.offsets == [6, 7, 8, 9],
         "offsets 6 to 9",
-        seen=show(polled.offsets),
+        seen=polled.offsets,
         exchanges=run.wire.requests("Fetch"),
     )
 
@@ -160,8 +160,8 @@ def offset_gaps(run: CaseRun) -> None:
 
     polled = consumer.poll_until(records=3)
 
-    run.expect(polled.values == ["first", "second", "third"], "three records, no marker", seen=show(polled.values))
-    run.expect(polled.offsets == [0, 1, 3], "offsets 0, 1 and 3", seen=show(polled.offsets))
+    run.expect(polled.values == ["first", "second", "third"], "three records, no marker", seen=polled.values)
+    run.expect(polled.offsets == [0, 1, 3], "offsets 0, 1 and 3", seen=polled.offsets)
 
 
 @case(

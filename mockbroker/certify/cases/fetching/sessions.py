@@ -6,7 +6,6 @@ from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
-from mockbroker.certify.cases.shown_values import show, show_errors
 
 _SOURCE = Source("KIP-227", "Proposed Changes, FetchRequest metadata")
 _FINAL = -1
@@ -41,7 +40,7 @@ def epochs(run: CaseRun) -> None:
     for exchange in in_session:
         by_session.setdefault(exchange.response.session_id, []).append(exchange.request.session_epoch)
     wrong = {number: seen for number, seen in by_session.items() if seen != list(range(len(seen)))}
-    run.expect(not wrong, "epochs 0, 1, 2, ... in each session", seen=show(wrong), exchanges=in_session)
+    run.expect(not wrong, "epochs 0, 1, 2, ... in each session", seen=wrong, exchanges=in_session)
 
 
 def _lost(name: str, error: str, reason: str, *, first_version: int = 0) -> Case:
@@ -65,13 +64,11 @@ def _lost(name: str, error: str, reason: str, *, first_version: int = 0) -> Case
         if not fault.hits:
             run.not_exercised(_describe_no_session(run))
         refused = run.wire.requests("Fetch").answered(error=error)
-        run.expect(
-            reading.values == ["second", "third"], "each record once", seen=show(reading.values), exchanges=refused
-        )
+        run.expect(reading.values == ["second", "third"], "each record once", seen=reading.values, exchanges=refused)
         run.should(
             not reading.errors,
             "the client begins again by itself: the application sees no error",
-            seen=show_errors(*reading.errors),
+            seen=reading.errors,
             exchanges=refused,
         )
         after = [each for each in run.wire.requests("Fetch", after=refused[0]) if each.node_id == refused[0].node_id]
@@ -136,8 +133,8 @@ def node_restarted(run: CaseRun) -> None:
 
     reading = read_count(run, consumer, 1)
 
-    run.expect(reading.values == ["second"], "the record after the restart", seen=show(reading.values))
-    run.should(not reading.errors, "no error for the application", seen=show_errors(*reading.errors))
+    run.expect(reading.values == ["second"], "the record after the restart", seen=reading.values)
+    run.should(not reading.errors, "no error for the application", seen=reading.errors)
 
 
 @case(
@@ -167,6 +164,6 @@ def partition_removed(run: CaseRun) -> None:
     run.expect(
         polled.values == ["d"],
         "only the record of orders-1",
-        seen=show(polled.values),
+        seen=polled.values,
         exchanges=run.wire.requests("Fetch"),
     )
