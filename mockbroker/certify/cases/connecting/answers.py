@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.connecting.acknowledged import open_producer, require_answers, require_flexible
+from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.producer_calls import send_error, sent_batches
+from mockbroker.journal import Exchange
 
 _ONE = ClusterPlan(topics={"orders": 1})
 _NETWORK = Source("Kafka protocol guide", "Network")
 _TAGS = Source("KIP-482", "Tagged Fields")
 _NEEDS = ("producer",)
+#: The first version of Produce in which the client makes the pause (KIP-219).
+_THROTTLED_BY_CLIENTS = 6
+_THROTTLE_MS = 700
+_TOLERANCE_MS = 50
+_USUAL_PAUSE_MAX_MS = 3_000
 
 
 @case(
@@ -22,14 +32,16 @@ _NEEDS = ("producer",)
     cluster=_ONE,
     quick=True,
 )
+@decided_by("Produce")
 def in_parts(run: CaseRun) -> None:
     """Answers to Metadata and Produce are sent in parts of seven bytes, one each millisecond."""
     run.cluster.faults.add("Metadata", drip_bytes=7, drip_ms=1)
     run.cluster.faults.add("Produce", drip_bytes=7, drip_ms=1)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_answers(run)
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests())
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
 
 
 @case(
@@ -41,13 +53,15 @@ def in_parts(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def length_in_parts(run: CaseRun) -> None:
     """The answer to Produce is sent byte by byte, one each millisecond."""
     run.cluster.faults.add("Produce", drip_bytes=1, drip_ms=1)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_answers(run)
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests())
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
 
 
 @case(
@@ -59,11 +73,13 @@ def length_in_parts(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def slow(run: CaseRun) -> None:
     """The first Produce request is answered after a second."""
     run.cluster.faults.add("Produce", times=1, after=True, delay_ms=1000)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_answers(run)
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=produced)
@@ -79,12 +95,13 @@ def slow(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=ClusterPlan(topics={"orders": 5000}),
 )
+@decided_by("Produce")
 def large(run: CaseRun) -> None:
     """The topic has 5,000 partitions; a record is sent to the last one."""
-    [delivery] = run.producer().send("orders", "first", partition=4999)
+    [delivery] = open_producer(run).send("orders", "first", partition=4999)
 
     run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
-    run.expect(len(sent_batches(run.wire.requests("Produce"), 4999)) == 1, "one batch for partition 4999")
+    run.expect(len(sent_batches(run.wire.requests("Produce"), 4999)) == 1, "one batch for partition 4999", seen="none")
 
 
 @case(
@@ -97,12 +114,14 @@ def large(run: CaseRun) -> None:
     settings_needed=("request_timeout_ms",),
     cluster=_ONE,
 )
+@decided_by("Produce")
 def wrong_correlation_id(run: CaseRun) -> None:
     """The answer to the first Produce request has another correlation id, and an error that is not retriable."""
     code = {"responses.partition_responses.error_code": 29}
     run.cluster.faults.add("Produce", times=1, wrong_correlation_id=True, set_fields=code)
 
-    error = send_error(run.producer(request_timeout_ms=1000), "orders", "first", timeout_ms=3000)
+    error = send_error(open_producer(run, request_timeout_ms=1000), "orders", "first", timeout_ms=3000)
+    require_answers(run)
 
     produced = run.wire.requests("Produce")
     is_taken = error is not None and error.name == "TOPIC_AUTHORIZATION_FAILED"
@@ -118,11 +137,13 @@ def wrong_correlation_id(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def cut(run: CaseRun) -> None:
     """Of the answer to the first Produce request only 10 bytes are sent, then the connection is closed."""
     run.cluster.faults.add("Produce", times=1, truncate=10)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_answers(run)
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered by a retry", seen=error, exchanges=produced)
@@ -137,11 +158,13 @@ def cut(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def reset(run: CaseRun) -> None:
     """The first Produce request is answered by a TCP reset."""
     run.cluster.faults.add("Produce", times=1, drop="reset")
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_answers(run)
 
     run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Produce"))
 
@@ -155,9 +178,10 @@ def reset(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def restarted(run: CaseRun) -> None:
     """After the first record the node is stopped and started; its first two new connections are closed at once."""
-    producer = run.producer()
+    producer = open_producer(run)
     first = send_error(producer, "orders", "first")
     run.cluster.faults.add(None, on="connection", times=2, drop="close")
     run.cluster.stop_node(0)
@@ -178,14 +202,17 @@ def restarted(run: CaseRun) -> None:
     cluster=_ONE,
     quick=True,
 )
+@decided_by("Produce")
 def unknown_tags(run: CaseRun) -> None:
     """Each structure of ApiVersions, Metadata, InitProducerId and Produce answers has an unknown tagged field."""
-    for api in ("ApiVersions", "Metadata", "InitProducerId", "Produce"):
+    apis = ("ApiVersions", "Metadata", "InitProducerId", "Produce")
+    for api in apis:
         run.cluster.faults.add(api, unknown_tags=True, optional=True)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
+    require_flexible(run, apis)
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests())
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
 
 
 @case(
@@ -197,15 +224,18 @@ def unknown_tags(run: CaseRun) -> None:
     needs=("consumer.classic",),
     cluster=_ONE,
 )
+@decided_by("Fetch")
 def unknown_tags_fetched(run: CaseRun) -> None:
     """Each structure of the answers to a consumer in a group has an unknown tagged field."""
-    for api in ("Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch"):
+    apis = ("Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch")
+    for api in apis:
         run.cluster.faults.add(api, unknown_tags=True, optional=True)
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
     consumer.subscribe("orders")
 
     polled = consumer.poll_until(records=1)
+    require_flexible(run, apis)
 
     run.expect(polled.values == ["first"], "the record", seen=polled.values)
 
@@ -220,13 +250,15 @@ def unknown_tags_fetched(run: CaseRun) -> None:
     cluster=_ONE,
     quick=True,
 )
+@decided_by("Produce")
 def newer_error(run: CaseRun) -> None:
     """The first Produce request is answered with error code 9999."""
     run.cluster.faults.add("Produce", times=1, set_fields={"responses.partition_responses.error_code": 9999})
-    producer = run.producer()
+    producer = open_producer(run)
 
     refused = send_error(producer, "orders", "first")
     error = send_error(producer, "orders", "second")
+    require_answers(run)
 
     produced = run.wire.requests("Produce")
     run.expect(refused, "the first record fails", seen="it is delivered", exchanges=produced)
@@ -242,14 +274,38 @@ def newer_error(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce")
 def throttled(run: CaseRun) -> None:
-    """The answer to the first Produce request has a throttle time of 700 ms; the broker itself reads on."""
-    run.cluster.faults.add("Produce", times=1, set_fields={"throttle_time_ms": 700})
-    producer = run.producer()
+    """The answer to one Produce request has a throttle time; the broker itself reads on.
 
+    The time is 700 ms longer than the client's own pause between two records, which is measured before.
+    """
+    producer = open_producer(run)
     errors = [send_error(producer, "orders", value) for value in ("first", "second")]
+    require_answers(run)
+    first, *others = run.wire.requests("Produce")
+    if first.api_version < _THROTTLED_BY_CLIENTS:
+        run.not_exercised(f"the client sends Produce {first.api_version}: before version 6 the broker makes the pause")
+    run.expect(others and not any(errors), "two records are delivered without a fault", seen=errors)
+    usual_ms = _pause_ms(first, others[0])
+    if usual_ms > _USUAL_PAUSE_MAX_MS:
+        run.not_exercised(f"the client itself pauses {usual_ms:.0f} ms between two records")
+    throttle_ms = round(usual_ms) + _THROTTLE_MS
+    run.cluster.faults.add("Produce", times=1, set_fields={"throttle_time_ms": throttle_ms})
 
-    before, after = run.wire.requests("Produce")
-    pause_ms = (after.arrived_ns - before.departed_ns) / 1e6
-    run.expect(errors == [None, None], "both records are delivered", seen=errors)
-    run.expect(pause_ms >= 650, "700 ms without a request", seen=f"{pause_ms:.0f} ms", exchanges=[before, after])
+    errors += [send_error(producer, "orders", value) for value in ("third", "fourth")]
+
+    before, *later = run.wire.requests("Produce", after=others[-1])
+    run.expect(later and not any(errors), "all records are delivered", seen=errors)
+    pause_ms = _pause_ms(before, later[0])
+    run.expect(
+        pause_ms >= throttle_ms - _TOLERANCE_MS,
+        f"no request for {throttle_ms} ms, the throttle time",
+        seen=f"a request after {pause_ms:.0f} ms; without a throttle time the client pauses {usual_ms:.0f} ms",
+        exchanges=[before, later[0]],
+    )
+
+
+def _pause_ms(before: Exchange[Any, Any], after: Exchange[Any, Any]) -> float:
+    """The time from an answer to a request."""
+    return (after.arrived_ns - before.departed_ns) / 1e6

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.connecting.acknowledged import open_producer
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
-from mockbroker.certify.driver.messages import SendRecord
 
 _ALTERNATIVES = Source(
     "Kafka documentation", "bootstrap.servers", "kafka-clients CommonClientConfigs.BOOTSTRAP_SERVERS_DOC"
 )
+#: The first version of Metadata that has an error of its own (KIP-1102).
+_REBOOTSTRAP_REQUIRED = 13
+_SILENT_TRIES = 4
 _TWO = ClusterPlan(nodes=2, topics={"orders": 1})
 
 
@@ -35,12 +40,13 @@ def _closed_port() -> Iterator[int]:
     cluster=_TWO,
     quick=True,
 )
+@decided_by("Metadata", "Produce")
 def dead_address(run: CaseRun) -> None:
     """Node 1 is stopped before the client starts, and its address is the first of the two bootstrap addresses."""
     alive, dead = run.cluster.bootstrap_servers.split(",")
     run.cluster.stop_node(1)
 
-    error = send_error(run.producer(bootstrap_servers=[dead, alive]), "orders", "first")
+    error = send_error(open_producer(run, bootstrap_servers=[dead, alive]), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
 
@@ -54,12 +60,13 @@ def dead_address(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_TWO,
 )
+@decided_by("Metadata", "Produce")
 def dead_last_address(run: CaseRun) -> None:
     """Node 1 is stopped before the client starts, and its address is the last of the two bootstrap addresses."""
     alive, dead = run.cluster.bootstrap_servers.split(",")
     run.cluster.stop_node(1)
 
-    error = send_error(run.producer(bootstrap_servers=[alive, dead]), "orders", "first")
+    error = send_error(open_producer(run, bootstrap_servers=[alive, dead]), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
 
@@ -73,11 +80,12 @@ def dead_last_address(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Metadata", "Produce")
 def unknown_host(run: CaseRun) -> None:
     """The first of the two bootstrap addresses has a host name that does not exist (RFC 6761, .invalid)."""
     addresses = ["broker.invalid:9092", run.cluster.bootstrap_servers]
 
-    error = send_error(run.producer(bootstrap_servers=addresses), "orders", "first")
+    error = send_error(open_producer(run, bootstrap_servers=addresses), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the other address", seen=error)
 
@@ -90,19 +98,26 @@ def unknown_host(run: CaseRun) -> None:
     source=_ALTERNATIVES,
     needs=("producer",),
     settings_needed=("request_timeout_ms",),
-    cluster=ClusterPlan(nodes=2, topics={"orders": 2}, properties={"default.replication.factor": 1}),
+    cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Metadata", "Produce")
 def silent_address(run: CaseRun) -> None:
-    """Node 1 stands still: its connections are completed by the operating system, and nothing is answered."""
-    alive, silent = run.cluster.bootstrap_servers.split(",")
-    rows = run.cluster.describe_topic("orders").partitions
-    partition = next(row.partition for row in rows if row.leader == 0)
-    run.cluster.pause_node(1)
+    """At the first of the two bootstrap addresses connections are accepted, and nothing is answered.
 
-    producer = run.producer(bootstrap_servers=[silent, alive], request_timeout_ms=1000)
-    error = send_error(producer, "orders", SendRecord(value="first", partition=partition))
+    A client may try the other one first: producers are opened, four at most, until one has connected to it.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [f"127.0.0.1:{silent.getsockname()[1]}", run.cluster.bootstrap_servers]
+        for number in range(_SILENT_TRIES):
+            producer = open_producer(run, f"producer-{number}", bootstrap_servers=addresses, request_timeout_ms=1000)
+            error = send_error(producer, "orders", "first")
+            is_tried = bool(select.select([silent], [], [], 0)[0])
+            if error or is_tried:
+                break
 
-    run.expect(error is None, "the record is delivered by the other node", seen=error)
+    if not (error or is_tried):
+        run.not_exercised(f"none of {_SILENT_TRIES} producers has tried the address that does not answer")
+    run.expect(error is None, "the record is delivered by the other address", seen=error)
 
 
 @case(
@@ -115,15 +130,20 @@ def silent_address(run: CaseRun) -> None:
     cluster=ClusterPlan(nodes=3, topics={"orders": 3}),
     on_kafka=True,
 )
+@decided_by("Metadata", "Produce")
 def other_nodes(run: CaseRun) -> None:
     """Only node 0 is in the bootstrap list; each of the three nodes leads a partition."""
     address = run.wire.bootstrap_servers.split(",")[0]
-    producer = run.producer(bootstrap_servers=[address])
+    producer = open_producer(run, bootstrap_servers=[address])
 
     deliveries = [producer.send("orders", "first", partition=partition)[0] for partition in range(3)]
 
     nodes = {each.node_id for each in run.wire.requests("Produce")}
-    run.expect(not any(each.error for each in deliveries), "all records are delivered", seen=deliveries)
+    run.expect(
+        not any(each.error for each in deliveries),
+        "all records are delivered",
+        seen=[each.error for each in deliveries],
+    )
     run.expect(len(nodes) == 3, "Produce to three nodes", seen=nodes, exchanges=run.wire.requests("Produce"))
 
 
@@ -137,12 +157,13 @@ def other_nodes(run: CaseRun) -> None:
     settings_needed=("rebootstrap",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Metadata", "Produce")
 def known_nodes_gone(run: CaseRun) -> None:
     """The first Metadata answer has a port on which nobody listens; later ones have the right one."""
     with _closed_port() as port:
         run.cluster.faults.add("Metadata", times=1, set_fields={"brokers.port": port})
 
-        error = send_error(run.producer(rebootstrap=True), "orders", "first", timeout_ms=9000)
+        error = send_error(open_producer(run, rebootstrap=True), "orders", "first", timeout_ms=9000)
 
     asked = run.wire.requests("Metadata")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=asked)
@@ -158,15 +179,19 @@ def known_nodes_gone(run: CaseRun) -> None:
     settings_needed=("rebootstrap",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("Metadata", "Produce")
 def rebootstrap_required(run: CaseRun) -> None:
     """The second Metadata request is answered with REBOOTSTRAP_REQUIRED, if it has version 13."""
     condition = {"first": 2, "times": 1, "optional": True}
     run.cluster.faults.add("Metadata", set_fields={"error_code": 129}, **condition)
 
-    error = send_error(run.producer(rebootstrap=True), "orders", "first")
-    again = send_error(run.producer("again", rebootstrap=True), "orders", "second")
+    error = send_error(open_producer(run, rebootstrap=True), "orders", "first")
+    again = send_error(open_producer(run, "again", rebootstrap=True), "orders", "second")
 
     asked = run.wire.requests("Metadata")
-    if asked and asked[-1].api_version < 13:
-        run.note("the client sends Metadata below version 13, which has no such error")
+    refused = [each for each in asked if each.faults]
+    if not refused:
+        run.not_exercised("the client sent no second Metadata request")
+    if refused[0].api_version < _REBOOTSTRAP_REQUIRED:
+        run.not_exercised(f"the client sends Metadata {refused[0].api_version}, which has no such error")
     run.expect([error, again] == [None, None], "the records are delivered", seen=[error, again], exchanges=asked)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
+from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.producer_calls import error_name, first_error, send_error
 
 _SASL = Source("Kafka protocol guide", "SASL Authentication Sequence", "KIP-43; KIP-152")
+#: The first version of SaslAuthenticate with the lifetime of the session (KIP-368).
+_WITH_LIFETIME = 1
+_REAUTHENTICATION_S = 3.0
 _REFUSED = ("SASL_AUTHENTICATION_FAILED", "LOCAL_AUTHENTICATION")
 
 
@@ -21,11 +28,12 @@ def _needs(mechanism: str) -> tuple[str, ...]:
 def logged_in(mechanism: str) -> Case:
     """A case in which the client logs in with a mechanism."""
 
+    @decided_by("SaslHandshake", "SaslAuthenticate")
     def play(run: CaseRun) -> None:
-        error = first_error(run)
+        error = first_error(run, **acknowledged(run))
 
         produced = run.wire.requests("Produce")
-        run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests())
+        run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
         principals = {each.principal for each in produced}
         run.expect(principals == {"User:alice"}, "User:alice", seen=principals, exchanges=produced)
 
@@ -45,8 +53,9 @@ def logged_in(mechanism: str) -> Case:
 def refused(mechanism: str) -> Case:
     """A case in which the password is wrong."""
 
+    @decided_by("SaslHandshake", "SaslAuthenticate")
     def play(run: CaseRun) -> None:
-        error = first_error(run, password="wrong")  # noqa: S106 - a wrong one of a test user.
+        error = first_error(run, **acknowledged(run, password="wrong"))  # noqa: S106 - a wrong one of a test user.
 
         sent = run.wire.requests("SaslAuthenticate")
         name = error_name(error)
@@ -82,9 +91,10 @@ scram_refused = refused("SCRAM-SHA-256")
     needs=("producer", "sasl.plain", "sasl.scram"),
     cluster=_plan("PLAIN"),
 )
+@decided_by("SaslHandshake", "SaslAuthenticate")
 def mechanism_not_enabled(run: CaseRun) -> None:
     """The listener has PLAIN only; the client asks for SCRAM-SHA-256."""
-    error = first_error(run, sasl_mechanism="SCRAM-SHA-256")
+    error = first_error(run, **acknowledged(run, sasl_mechanism="SCRAM-SHA-256"))
 
     asked = run.wire.requests("SaslHandshake")
     run.expect(error, "the application sees the error", seen="the record is delivered", exchanges=asked)
@@ -101,21 +111,24 @@ def mechanism_not_enabled(run: CaseRun) -> None:
     needs=("producer", "sasl.plain"),
     cluster=_plan("PLAIN", **{"connections.max.reauth.ms": 1200}),
 )
+@decided_by("SaslHandshake", "SaslAuthenticate")
 def reauthentication(run: CaseRun) -> None:
-    """Sessions last 1.2 seconds. The client sends records until it has logged in again, 3 seconds at most."""
-    producer = run.producer()
-    errors, again = [], None
-    for number in range(12):
-        errors.append(send_error(producer, "orders", f"{number}"))
-        produced = run.wire.requests("Produce")[-1:]
-        if not produced:
-            break
-        again = run.find_request("SaslAuthenticate", connection=produced[0].connection_id, count=2, timeout_s=0.25)
-        if again:
-            break
+    """Sessions last 1.2 seconds. The client sends records until it has logged in again, for about 3 seconds at most."""
+    producer = open_producer(run)
+    errors = [send_error(producer, "orders", "first")]
+    logins = run.wire.requests("SaslAuthenticate")
+    if not logins or logins[-1].api_version < _WITH_LIFETIME:
+        version = f"SaslAuthenticate {logins[-1].api_version}" if logins else "no SaslAuthenticate"
+        run.not_exercised(f"the client sends {version}: brokers give a lifetime from version {_WITH_LIFETIME} on")
+    produced = run.wire.requests("Produce")
+    run.expect(produced and not any(errors), "the first record is delivered", seen=errors, exchanges=logins)
+    connection, again = produced[-1].connection_id, None
+    deadline = time.monotonic() + _REAUTHENTICATION_S
+    while not again and time.monotonic() < deadline:
+        again = run.find_request("SaslAuthenticate", connection=connection, count=2, timeout_s=0.25)
+        errors.append(send_error(producer, "orders", f"{len(errors)}"))
 
     logins = run.wire.requests("SaslAuthenticate")
-    errors.append(send_error(producer, "orders", "last"))
     run.expect(not any(errors), "all records are delivered", seen=errors, exchanges=logins)
     run.expect(again, "a second login on the connection", seen="none", exchanges=logins)
 
@@ -129,9 +142,10 @@ def reauthentication(run: CaseRun) -> None:
     needs=("producer", "sasl.plain"),
     cluster=_plan("PLAIN"),
 )
+@decided_by("SaslHandshake", "SaslAuthenticate")
 def session_expired(run: CaseRun) -> None:
     """After the first record all sessions end: the next request closes its connection."""
-    producer = run.producer()
+    producer = open_producer(run)
     first = send_error(producer, "orders", "first")
     run.cluster.faults.schedule("expire-sessions")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.connecting.acknowledged import open_producer
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
+from mockbroker.certify.partition_changes import CLIENT_ID, reassign
 
 _MAX_AGE = Source(
     "Kafka documentation", "metadata.max.age.ms", "kafka-clients CommonClientConfigs.METADATA_MAX_AGE_DOC"
@@ -22,9 +25,10 @@ _ONE = ClusterPlan(topics={"orders": 1})
     settings_needed=("metadata_max_age_ms",),
     cluster=_ONE,
 )
+@decided_by("Metadata", "Produce")
 def max_age(run: CaseRun) -> None:
     """Nothing fails. metadata_max_age_ms is 300."""
-    error = send_error(run.producer(metadata_max_age_ms=300), "orders", "first")
+    error = send_error(open_producer(run, metadata_max_age_ms=300), "orders", "first")
     produced = run.wire.requests("Produce")[-1]
 
     refreshed = run.find_request("Metadata", after=produced, count=2)
@@ -44,9 +48,10 @@ def max_age(run: CaseRun) -> None:
     cluster=_ONE,
     on_kafka=True,
 )
+@decided_by("Metadata", "Produce")
 def new_partition(run: CaseRun) -> None:
     """After the first record the topic gets a second partition. metadata_max_age_ms is 300."""
-    producer = run.producer(metadata_max_age_ms=300)
+    producer = open_producer(run, metadata_max_age_ms=300)
     first = send_error(producer, "orders", "first")
     run.admin().create_partitions("orders", 2)
     seen = run.wire.requests("Metadata")[-1]
@@ -67,11 +72,12 @@ def new_partition(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_ONE,
 )
+@decided_by("Metadata", "Produce")
 def leader_not_available(run: CaseRun) -> None:
     """The first two Metadata requests that name the topic are answered with LEADER_NOT_AVAILABLE for it."""
     run.cluster.faults.add("Metadata", topic="orders", times=2, error="LEADER_NOT_AVAILABLE", optional=True)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
     run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Metadata"))
 
@@ -85,19 +91,27 @@ def leader_not_available(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(properties={"default.replication.factor": 2}),
 )
+@decided_by("Metadata", "Produce")
 def node_added(run: CaseRun) -> None:
-    """A second node joins, and a topic is created whose leader is moved to it."""
-    producer = run.producer()
-    run.cluster.create_topic("first", replication_factor=1)
-    first = send_error(producer, "first", "first")
+    """A second node joins, and the only partition of the topic is moved to it. metadata_max_age_ms is 300 if it can be.
+
+    The second record is sent when the client has asked for metadata, or after two seconds.
+    """
+    run.cluster.create_topic("orders", replication_factor=1)
+    age = {"metadata_max_age_ms": 300} if run.has_setting("metadata_max_age_ms") else {}
+    producer = open_producer(run, **age)
+    first = send_error(producer, "orders", "first")
     added = run.cluster.add_node()
-    run.cluster.create_topic("orders", replication_factor=2)
-    if run.cluster.describe_topic("orders").partitions[0].leader != added:
-        run.cluster.move_leader("orders", 0, to=added)
+    reassign(run, "orders", 0, added)
+    run.find_request("Metadata", after=run.wire.requests()[-1], answered=True)
 
     error = send_error(producer, "orders", "second")
 
-    run.expect([first, error] == [None, None], "both records are delivered", seen=[first, error])
+    asked = [each for each in run.wire.requests("Metadata").answered() if each.client_id != CLIENT_ID]
+    seen = [each for each in asked if any(broker.node_id == added for broker in each.response.brokers)]
+    if not seen:
+        run.not_exercised(f"the client asked for no metadata when node {added} had joined")
+    run.expect(not (first or error), "both records are delivered", seen=[first, error])
     run.wire.assert_sent("Produce", node=added)
 
 
@@ -110,14 +124,17 @@ def node_added(run: CaseRun) -> None:
     needs=("admin.cluster",),
     cluster=ClusterPlan(nodes=2),
 )
+@decided_by("DescribeCluster", "Metadata")
 def cluster(run: CaseRun) -> None:
     """Nothing fails."""
     found = run.admin().describe_cluster()
 
     nodes = {f"{node.host}:{node.port}" for node in found.nodes}
     expected = set(run.cluster.bootstrap_servers.split(","))
-    run.expect(found.cluster_id == run.cluster.cluster_id, run.cluster.cluster_id, seen=found.cluster_id)
-    run.expect(nodes == expected, f"{expected}", seen=nodes)
+    run.expect(
+        found.cluster_id == run.cluster.cluster_id, f"the cluster id {run.cluster.cluster_id}", seen=found.cluster_id
+    )
+    run.expect(nodes == expected, f"the nodes {', '.join(sorted(expected))}", seen=nodes)
 
 
 @case(
@@ -129,11 +146,20 @@ def cluster(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_ONE,
 )
+@decided_by("ApiVersions")
 def another_cluster(run: CaseRun) -> None:
     """Nothing fails: the connection to the node of the metadata is the second one."""
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
     asked = [each for each in run.wire.requests("ApiVersions") if each.api_version >= 5]
+    if error is None and not asked:
+        run.not_exercised(f"the client sends ApiVersions {_highest_version(run)}: cluster and node come with version 5")
     named = [each for each in asked if each.request.cluster_id == run.cluster.cluster_id and each.request.node_id == 0]
     run.expect(error is None, "the record is delivered", seen=error)
-    run.expect(named, "ApiVersions with the cluster id and node 0", exchanges=run.wire.requests("ApiVersions"))
+    given = [(each.request.cluster_id, each.request.node_id) for each in asked]
+    run.expect(named, f"ApiVersions with {run.cluster.cluster_id} and node 0", seen=given, exchanges=asked)
+
+
+def _highest_version(run: CaseRun) -> object:
+    """The highest version of ApiVersions that was sent, as a text or a number."""
+    return max((each.api_version for each in run.wire.requests("ApiVersions")), default="in no version")

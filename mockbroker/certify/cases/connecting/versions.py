@@ -6,7 +6,9 @@ import re
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import error_name, send_error
+from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
+from mockbroker.certify.cases.deciding import decided_by, last_exchanges
+from mockbroker.certify.cases.producer_calls import error_name, not_idempotent, send_error
 from mockbroker.certify.driver.failure import ClientError
 
 _NEGOTIATION = Source("KIP-35", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions")
@@ -16,13 +18,14 @@ _ONE = ClusterPlan(topics={"orders": 1})
 def older(release: str) -> Case:
     """A case in which the broker has the versions of an older release."""
 
+    @decided_by("ApiVersions", "Produce")
     def play(run: CaseRun) -> None:
-        producer = run.producer(idempotence=False) if "idempotence" in run.hello.settings else run.producer()
+        producer = run.producer(**not_idempotent(run, **acknowledged(run)))
         error = send_error(producer, "orders", "first")
 
         sent = run.wire.requests()
         closed = [each for each in sent if each.closed]
-        run.expect(error is None, "the record is delivered", seen=error, exchanges=sent)
+        run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
         run.expect(not closed, "no request in a version that the broker does not have", exchanges=closed)
 
     play.__doc__ = f"ApiVersions lists the APIs and versions of Kafka {release}; others close the connection."
@@ -51,9 +54,10 @@ kafka_2_1 = older("2.1")
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Produce": 8}),
     quick=True,
 )
+@decided_by("ApiVersions", "Produce")
 def older_produce(run: CaseRun) -> None:
     """ApiVersions lists Produce up to version 8 only."""
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error)
@@ -72,6 +76,7 @@ def older_produce(run: CaseRun) -> None:
     needs=("consumer.classic",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Metadata": 7, "FindCoordinator": 2, "Fetch": 11}),
 )
+@decided_by("ApiVersions", "Metadata", "FindCoordinator", "Fetch")
 def older_metadata(run: CaseRun) -> None:
     """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record."""
     run.produce("orders", "first")
@@ -97,11 +102,14 @@ def older_metadata(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}, versions={"ApiVersions": 0}),
     quick=True,
 )
+@decided_by("ApiVersions", "Produce")
 def v0_fallback(run: CaseRun) -> None:
     """ApiVersions above version 0 is answered in version 0 with UNSUPPORTED_VERSION and the versions that it has."""
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
     asked = run.wire.requests("ApiVersions")
+    if not any(each.api_version > 0 for each in asked):
+        run.not_exercised("the client asks in version 0 at once" if asked else "the client sends no ApiVersions")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=asked)
     run.expect(
         any(each.api_version == 0 and each.response.error_code == 0 for each in asked),
@@ -120,14 +128,16 @@ def v0_fallback(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_ONE,
 )
+@decided_by("ApiVersions", "Produce")
 def newer_broker(run: CaseRun) -> None:
     """ApiVersions lists every API up to version 99."""
-    run.cluster.faults.add("ApiVersions", set_fields={"api_keys.max_version": 99})
+    run.cluster.faults.add("ApiVersions", set_fields={"api_keys.max_version": 99}, optional=True)
 
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
-    sent = run.wire.requests()
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=sent)
+    if not run.wire.requests("ApiVersions"):
+        run.not_exercised("the client sends no ApiVersions")
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
 
 
 @case(
@@ -140,14 +150,15 @@ def newer_broker(run: CaseRun) -> None:
     cluster=_ONE,
     on_kafka=True,
 )
+@decided_by("ApiVersions", "Produce")
 def software_name(run: CaseRun) -> None:
     """Nothing fails."""
-    error = send_error(run.producer(), "orders", "first")
+    error = send_error(open_producer(run), "orders", "first")
 
     run.expect(error is None, "the record is delivered", seen=error)
     asked = [each for each in run.wire.requests("ApiVersions") if each.api_version >= 3]
     if not asked:
-        run.note("the client sends ApiVersions below version 3 only")
+        run.not_exercised("the client sends no ApiVersions of version 3 or higher, which has the name")
     pattern = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
     for each in asked:
         given = (each.request.client_software_name, each.request.client_software_version)
@@ -163,6 +174,7 @@ def software_name(run: CaseRun) -> None:
     needs=("producer.idempotence",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"InitProducerId": -1}),
 )
+@decided_by("ApiVersions", "InitProducerId")
 def missing_api(run: CaseRun) -> None:
     """ApiVersions does not list InitProducerId, which an idempotent producer needs."""
     producer = run.producer(idempotence=True, acks="all")
@@ -171,6 +183,6 @@ def missing_api(run: CaseRun) -> None:
     except ClientError as raised:  # LOCAL_UNSUPPORTED is what the client should report here.
         error = raised.info
 
-    run.note(f"the client reports {error_name(error)}")
+    run.note(f"the client reports {error_name(error) or 'no error'}")
     run.wire.assert_never("InitProducerId")
     run.should(error_name(error) not in (None, "LOCAL_TIMEOUT"), "an error that says so", seen=error)

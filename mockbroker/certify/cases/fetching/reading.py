@@ -70,6 +70,16 @@ def has_leader_epoch(exchange: Exchange[Any, Any]) -> bool:
     return any(each.current_leader_epoch >= 0 for each in partitions)
 
 
+def explain_impossible(sent: Exchange[Any, Any], error: str, *, first_version: int, with_epoch: bool) -> str | None:
+    """Why no broker answers a request with this error, as a sentence; None if one can. Arguments: `require_possible`."""
+    request = f"{sent.api_name} {sent.api_version}"
+    if sent.api_version < first_version:
+        return f"the client sends {request}: brokers answer with {error} from version {first_version} on"
+    if with_epoch and not has_leader_epoch(sent):
+        return f"the client names no leader epoch in {request}: brokers do not answer with {error} then"
+    return None
+
+
 def require_possible(
     run: CaseRun, sent: Exchange[Any, Any], error: str, *, first_version: int = 0, with_epoch: bool = False
 ) -> None:
@@ -78,8 +88,6 @@ def require_possible(
     first_version: of the API in which brokers give it. with_epoch: they give it where the request has a leader epoch.
     Raises: NotExercised.
     """
-    request = f"{sent.api_name} {sent.api_version}"
-    if sent.api_version < first_version:
-        run.not_exercised(f"the client sends {request}: brokers answer with {error} from version {first_version} on")
-    if with_epoch and not has_leader_epoch(sent):
-        run.not_exercised(f"the client names no leader epoch in {request}: brokers do not answer with {error} then")
+    why = explain_impossible(sent, error, first_version=first_version, with_epoch=with_epoch)
+    if why is not None:
+        run.not_exercised(why)
