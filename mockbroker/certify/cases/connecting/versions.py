@@ -51,19 +51,29 @@ kafka_2_1 = older("2.1")
     rule="A client sends an API in a version that the broker lists.",
     source=_NEGOTIATION,
     needs=("producer",),
-    cluster=ClusterPlan(topics={"orders": 1}, versions={"Produce": 8}),
+    cluster=_ONE,
     quick=True,
 )
 @decided_by("ApiVersions", "Produce")
 def older_produce(run: CaseRun) -> None:
-    """ApiVersions lists Produce up to version 8 only."""
-    error = send_error(open_producer(run), "orders", "first")
+    """A first producer shows which version of Produce the client sends; then ApiVersions lists only those below it."""
+    first = send_error(open_producer(run, "first"), "orders", "first")
+    newest = max((each.api_version for each in run.wire.requests("Produce")), default=0)
+    if not run.wire.requests("ApiVersions"):
+        run.not_exercised("the client sends no ApiVersions")
+    run.expect(first is None, "the first record is delivered", seen=first)
+    run.cluster.faults.add("ApiVersions", max_versions={"Produce": newest - 1}, optional=True)
+    before = run.wire.requests()[-1]
 
-    produced = run.wire.requests("Produce")
-    run.expect(error is None, "the record is delivered", seen=error)
+    error = send_error(open_producer(run, "second"), "orders", "second")
+
+    if not run.wire.requests("ApiVersions", after=before):
+        run.not_exercised("a second producer of the process asks for no versions")
+    produced = run.wire.requests("Produce", after=before)
     versions = sorted({exchange.api_version for exchange in produced})
+    run.expect(error is None, "the second record is delivered", seen=error)
     run.expect(
-        versions and versions[-1] <= 8, "Produce in version 8 or less", seen=f"versions {versions}", exchanges=produced
+        versions and versions[-1] < newest, f"Produce in a version below {newest}", seen=versions, exchanges=produced
     )
 
 

@@ -71,7 +71,7 @@ def has_leader_epoch(exchange: Exchange[Any, Any]) -> bool:
 
 
 def explain_impossible(sent: Exchange[Any, Any], error: str, *, first_version: int, with_epoch: bool) -> str | None:
-    """Why no broker answers a request with this error, as a sentence; None if one can. Arguments: `require_possible`."""
+    """Why no broker gives this error to a request; None if one can. Arguments: as those of `require_possible`."""
     request = f"{sent.api_name} {sent.api_version}"
     if sent.api_version < first_version:
         return f"the client sends {request}: brokers answer with {error} from version {first_version} on"
