@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import open_producer
+from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
 from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.partition_changes import CLIENT_ID, reassign
@@ -99,7 +99,7 @@ def node_added(run: CaseRun) -> None:
     """
     run.cluster.create_topic("orders", replication_factor=1)
     age = {"metadata_max_age_ms": 300} if run.has_setting("metadata_max_age_ms") else {}
-    producer = open_producer(run, **age)
+    producer = run.producer(**acknowledged(run, **age))
     first = send_error(producer, "orders", "first")
     added = run.cluster.add_node()
     reassign(run, "orders", 0, added)
