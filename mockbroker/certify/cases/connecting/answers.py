@@ -6,9 +6,14 @@ from typing import Any
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import open_producer, require_answers, require_flexible
+from mockbroker.certify.cases.connecting.acknowledged import (
+    acknowledged,
+    open_producer,
+    require_answers,
+    require_flexible,
+)
 from mockbroker.certify.cases.deciding import decided_by, last_exchanges
-from mockbroker.certify.cases.producer_calls import send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import not_idempotent, send_error, sent_batches
 from mockbroker.journal import Exchange
 
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -252,9 +257,9 @@ def unknown_tags_fetched(run: CaseRun) -> None:
 )
 @decided_by("Produce")
 def newer_error(run: CaseRun) -> None:
-    """The first Produce request is answered with error code 9999."""
+    """The first Produce request is answered with error code 9999. The producer is not idempotent, if it can be so."""
     run.cluster.faults.add("Produce", times=1, set_fields={"responses.partition_responses.error_code": 9999})
-    producer = open_producer(run)
+    producer = run.producer(**not_idempotent(run, **acknowledged(run)))
 
     refused = send_error(producer, "orders", "first")
     error = send_error(producer, "orders", "second")
