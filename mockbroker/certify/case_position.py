@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from collections.abc import Callable
 
 def find_position(thread_id: int, function: Callable[..., object]) -> str | None:
     """The source line of the function's module that a thread runs, the innermost one; None if it runs none."""
-    file = function.__code__.co_filename if hasattr(function, "__code__") else None
+    original = inspect.unwrap(function)  # A decorator of another module is not where the case is.
+    file = original.__code__.co_filename if hasattr(original, "__code__") else None
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back

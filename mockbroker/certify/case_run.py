@@ -76,11 +76,11 @@ class CaseRun(DriverClients):
         defaults: Mapping[str, Any],
         produce: Callable[[str, tuple[str | None, ...], int], None],
         start_driver: Callable[[], tuple[DriverProcess, HelloResult]],
+        time_factor: float = 1.0,
     ) -> None:
         self.calls: list[RecordedCall] = []
-        super().__init__(
-            process, hello, {"bootstrap_servers": cluster.bootstrap_servers.split(","), **defaults}, self.calls
-        )
+        settings = {"bootstrap_servers": cluster.bootstrap_servers.split(","), **defaults}
+        super().__init__(process, hello, settings, self.calls, time_factor=time_factor)
         self.case = case
         self.wire = cluster
         self.notes: list[str] = []
@@ -150,8 +150,9 @@ class CaseRun(DriverClients):
 
         For what a client must send, `wire.wait_for_request` fails the case.
         """
+        limit_s = timeout_s * self.time_factor
         try:
-            return self.wire.wait_for_request(api, count=count, answered=answered, timeout_s=timeout_s, **filters)
+            return self.wire.wait_for_request(api, count=count, answered=answered, timeout_s=limit_s, **filters)
         except WaitTimeout:
             return None
 
@@ -172,10 +173,11 @@ class CaseRun(DriverClients):
         Raises: ExpectationFailed with `expected` if it is not true in time; ClientError, that of a poll.
         """
         polled = Polled([], []) if into is None else into
-        deadline = time.monotonic() + timeout_s
+        limit_s = timeout_s * self.time_factor
+        deadline = time.monotonic() + limit_s
         while not condition():
             if time.monotonic() > deadline:
-                raise ExpectationFailed(expected, f"not within {timeout_s:g} s")
+                raise ExpectationFailed(expected, f"not within {limit_s:g} s")
             try:
                 more = consumer.poll(timeout_ms=50)
             except ClientError as error:
@@ -193,7 +195,8 @@ class CaseRun(DriverClients):
         Raises: ExpectationFailed if they report another one, or none in time.
         """
         expected = f"the client reports {' or '.join(names)}"
-        deadline = time.monotonic() + timeout_s
+        limit_s = timeout_s * self.time_factor
+        deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
             try:
                 reported = [event.error for event in consumer.poll(timeout_ms=100).events_of(ErrorReported)]
@@ -206,7 +209,7 @@ class CaseRun(DriverClients):
                     raise ExpectationFailed(expected, f"{info.name}: {info.message}")
                 self.note(f"the client reports {info.name}")
                 return info.name
-        raise ExpectationFailed(expected, f"no error within {timeout_s:g} s")
+        raise ExpectationFailed(expected, f"no error within {limit_s:g} s")
 
     def has(self, capability: str) -> bool:
         """Whether the driver has a capability that the case can do without."""
@@ -219,7 +222,9 @@ class CaseRun(DriverClients):
     def second_driver(self) -> DriverClients:
         """A further process of the driver, for another member or a crash (`kill`); it is ended with the case."""
         process, hello = self._start_driver()
-        other = DriverClients(process, hello, self._defaults, self.calls, number=len(self._others) + 1)
+        number = len(self._others) + 1
+        factor = self.time_factor
+        other = DriverClients(process, hello, self._defaults, self.calls, number=number, time_factor=factor)
         self._others.append(other)
         return other
 

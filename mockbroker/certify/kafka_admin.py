@@ -27,6 +27,13 @@ _PAUSE_S = 0.05
 #: The last version of DeleteTopics with names alone, of FindCoordinator with one key; the first of Produce with ids.
 _DELETE_BY_NAME = 5
 _FIND_ONE = 3
+#: A new partition, whose leader does not know it yet.
+_NOT_YET = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
 _PRODUCE_BY_ID = 13
 
 
@@ -93,27 +100,37 @@ class KafkaAdmin:
         return left
 
     def produce(self, topic: str, values: Sequence[str | None], partition: int) -> None:
-        """Append records. Raises: KafkaUnavailable."""
+        """Append records, as soon as the leader of a new partition takes them. Raises: KafkaUnavailable."""
         now_ms = time.time_ns() // 1_000_000
         records = [
             Record(offset, now_ms, None, None if value is None else value.encode())
             for offset, value in enumerate(values)
         ]
+        data = write_batch(records)
+        codes: list[int] = []
+
+        def is_taken() -> bool:
+            codes.append(self._produce_batch(topic, partition, data))
+            return codes[-1] not in _NOT_YET
+
+        self._wait(is_taken, f"the leader of {topic}-{partition}")
+        _check(codes[-1], f"records for {topic}-{partition} are refused", "")
+
+    def _produce_batch(self, topic: str, partition: int, batch: bytes) -> int:
+        """Send a batch to the leader. Returns: its error code."""
         metadata = self._metadata([topic])
         [found] = metadata.topics
         leader = next((each.leader_id for each in found.partitions if each.partition_index == partition), -1)
         address = next((f"{each.host}:{each.port}" for each in metadata.brokers if each.node_id == leader), None)
         if address is None:
-            raise KafkaUnavailable(f"{topic}-{partition} has no leader")
-        rows = [PartitionProduceData(partition, write_batch(records))]
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        rows = [PartitionProduceData(partition, batch)]
         with self._connect(address) as client:
             version = client.version_for(ProduceRequest)
             is_by_id = version >= _PRODUCE_BY_ID
             data = TopicProduceData("" if is_by_id else topic, found.topic_id if is_by_id else bytes(16), rows)
             answer = self._send(client, ProduceRequest(None, -1, int(STEP_S * 1000), [data]), version)
-        _check(
-            answer.responses[0].partition_responses[0].error_code, f"records for {topic}-{partition} are refused", ""
-        )
+        return int(answer.responses[0].partition_responses[0].error_code)
 
     def _have_leaders(self, topics: Mapping[str, int]) -> bool:
         found = self._metadata(list(topics)).topics

@@ -29,7 +29,7 @@ _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
 
 
 class PlayOptions(NamedTuple):
-    """What the cases of a run share. time_factor: of their time limits."""
+    """What the cases of a run share. time_factor: of their time limits and waits."""
 
     open_broker: OpenBroker
     keep_captures: bool
@@ -89,6 +89,7 @@ def play_case(
             defaults=broker.settings,
             produce=broker.produce,
             start_driver=start_driver,
+            time_factor=options.time_factor,
         )
         clock_ms = broker.wire.run(lambda server: server.clock.now_ms())
         judged = _judge(case, run, broker, case.timeout_s * options.time_factor)

@@ -131,7 +131,7 @@ def session_requests(run: CaseRun, *, node: int | None = None, after: int = 0) -
 def is_reached(run: CaseRun, predicate: Callable[[], object], *, timeout_s: float = 5.0) -> bool:
     """Wait until a function returns something true. Returns: whether it did so in time."""
     try:
-        run.wire.wait_until(lambda: bool(predicate()), timeout_s=timeout_s)
+        run.wire.wait_until(lambda: bool(predicate()), timeout_s=timeout_s * run.time_factor)
     except WaitTimeout:
         return False
     return True

@@ -48,7 +48,7 @@ class RecordedCall(m.Value):
 class DriverClients:
     """Opens clients in one driver process. number: of the process in the case, from 0.
 
-    defaults: settings that every client gets. calls: to which the calls are added.
+    defaults: settings that every client gets. calls: to which the calls are added. time_factor: of the limits of waits.
     """
 
     def __init__(
@@ -57,11 +57,14 @@ class DriverClients:
         hello: m.HelloResult,
         defaults: Mapping[str, Any],
         calls: list[RecordedCall],
+        *,
         number: int = 0,
+        time_factor: float = 1.0,
     ) -> None:
         self.process = process
         self.hello = hello
         self.number = number
+        self.time_factor = time_factor
         #: The calls that have no answer yet, with the time of their start by the monotonic clock.
         self.open_calls: dict[str, float] = {}
         self._defaults = dict(defaults)
@@ -145,6 +148,7 @@ class DriverClients:
         params = m.OpenParams(client=chosen, kind=kind, settings=given)
         self.call("open", params, m.Nothing, CALL_TIMEOUT_MS)
         handle = make(chosen, self.call)
+        handle.time_factor = self.time_factor
         self._handles[chosen] = handle
         return handle
 

@@ -61,6 +61,7 @@ class ClientHandle:
     def __init__(self, name: str, call: Caller) -> None:
         self.name = name
         self.is_open = True
+        self.time_factor = 1.0
         self._caller = call
 
     def close(self, *, timeout_ms: int = CALL_TIMEOUT_MS) -> Polled:
@@ -165,14 +166,15 @@ class PollingHandle(ClientHandle):
             raise TypeError("poll_until: give a condition, or a number of records")
         is_enough = condition if condition is not None else lambda seen: len(seen.records) >= (records or 0)
         polled = Polled([], [])
-        deadline = time.monotonic() + timeout_s
+        limit_s = timeout_s * self.time_factor
+        deadline = time.monotonic() + limit_s
         while not is_enough(polled):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
                 expected = (
                     "records or events that meet the case's condition" if records is None else f"{records} records"
                 )
-                raise ExpectationFailed(f"polls of {self.name} return {expected} within {timeout_s:g} s", _seen(polled))
+                raise ExpectationFailed(f"polls of {self.name} return {expected} within {limit_s:g} s", _seen(polled))
             more = self.poll(timeout_ms=min(left_ms, POLL_MS), max_records=max_records)
             polled.records.extend(more.records)
             polled.events.extend(more.events)

@@ -66,6 +66,16 @@ def test_topics_and_records_are_made_and_deleted(cluster: Cluster) -> None:
     assert cluster.topics() == {"others": 1}
 
 
+def test_records_wait_for_the_leader_of_a_new_partition(cluster: Cluster) -> None:
+    admin = KafkaAdmin(cluster.bootstrap_servers)
+    admin.create_topics({"orders": 1})
+    fault = cluster.faults.add("Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    admin.produce("orders", ["a"], partition=0)
+
+    assert fault.hits == 2
+    assert [each.value for each in cluster.read("orders")] == [b"a"]
+
+
 def test_a_refused_topic_is_named(cluster: Cluster) -> None:
     with pytest.raises(KafkaUnavailable, match="topic others cannot be created: TOPIC_ALREADY_EXISTS"):
         KafkaAdmin(cluster.bootstrap_servers).create_topics({"others": 1})

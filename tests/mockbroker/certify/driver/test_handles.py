@@ -62,6 +62,14 @@ def test_poll_until_fails_with_what_came() -> None:
         ConsumerHandle("c", caller).poll_until(lambda polled: polled.values == ["b"], timeout_s=0)
 
 
+def test_the_limit_of_polls_is_multiplied_where_timers_are_longer() -> None:
+    consumer = ConsumerHandle("c", Caller(*[m.PollResult()] * 2))
+    consumer.time_factor = 1e-9
+
+    with pytest.raises(ExpectationFailed, match=r"polls of c return 1 records within 1e-08 s"):
+        consumer.poll_until(records=1, timeout_s=10)
+
+
 def test_poll_until_needs_one_condition() -> None:
     with pytest.raises(TypeError, match="give a condition, or a number of records"):
         ConsumerHandle("c", Caller(m.PollResult())).poll_until()
