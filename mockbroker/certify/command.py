@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         kafka = None if parsed.bootstrap_servers is None else KafkaAdmin(parsed.bootstrap_servers)
         return _run(parsed, cases if kafka is None else _cases_for_kafka(kafka, cases), kafka)
     except (NoSuchCase, ConfigError, OSError, KafkaUnavailable) as error:
-        print(f"mockbroker certify: {error}", file=sys.stderr)
+        print(f"mockbroker certify: {str(error) or type(error).__name__}", file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
         print("mockbroker certify: interrupted; all drivers were ended", file=sys.stderr)

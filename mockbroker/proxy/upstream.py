@@ -79,6 +79,10 @@ class UpstreamConnection(asyncio.Protocol):
     def _on_connected(self, task: asyncio.Task[None]) -> None:
         if self._transport is None:
             self._set_ended()
+        elif task.cancelled():
+            # An event loop may have closed the socket without a call of `connection_lost`.
+            self._transport.abort()
+            self._set_ended()
 
     def _set_ended(self) -> None:
         if not self.ended.done():
@@ -116,11 +120,14 @@ class UpstreamConnection(asyncio.Protocol):
         await asyncio.wait([self.ended], timeout=_CLOSE_TIMEOUT_S)
         if self._transport is not None and not self.ended.done():
             self._transport.abort()
-            await self.ended
+            await asyncio.wait([self.ended], timeout=_CLOSE_TIMEOUT_S)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open, after the TLS handshake if there is one."""
         self._transport = cast(asyncio.Transport, transport)
+        if self.ended.done():  # It was closed meanwhile.
+            self._transport.abort()
+            return
         for data in self._unsent:
             self._transport.write(data)
         self._unsent.clear()
