@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar, Unpack
+from typing import Any, NamedTuple, NoReturn, TypeVar, Unpack
 
 from mockbroker.certify.case import Case
 from mockbroker.certify.case_cluster import has_active_partitions
@@ -16,7 +16,7 @@ from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorReported, HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import Exchanges, ExpectationFailed, Unsupported, exchange_numbers
+from mockbroker.certify.expectations import Exchanges, ExpectationFailed, NotExercised, Unsupported, exchange_numbers
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.methods import SharedMethods
 from mockbroker.cluster_methods.waiting import WaitTimeout
@@ -259,6 +259,13 @@ class CaseRun(DriverClients):
             caught.error = error
         else:
             raise ExpectationFailed(expected, "no error")
+
+    def not_exercised(self, why: str) -> NoReturn:
+        """End the case without judging the client: it sent nothing that the rule is about. why: what it sent instead.
+
+        Raises: NotExercised.
+        """
+        raise NotExercised(why)
 
     def note(self, text: str) -> None:
         """Show a sentence on the page of the result."""

@@ -150,7 +150,7 @@ def create_parser() -> argparse.ArgumentParser:
         "results.json and junit.xml in the output folder."
     )
     epilog = (
-        "Exit codes: 0 no verdict is FAILED or TIMEOUT, 1 one is or a driver does not start, 2 wrong usage. "
+        "Exit codes: 0 no verdict is FAILED, TIMEOUT or ERROR, 1 one is or a driver does not start, 2 wrong usage. "
         "Drivers: docs/certify-drivers.md."
     )
     parser = argparse.ArgumentParser(prog="mockbroker certify", description=description, epilog=epilog)

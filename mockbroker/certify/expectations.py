@@ -25,6 +25,10 @@ class Unsupported(Exception):
     """The driver lacks a capability or a setting that the case needs."""
 
 
+class NotExercised(Exception):
+    """The client did nothing that the rule of the case is about, so that it cannot be judged."""
+
+
 def exchange_numbers(exchanges: Exchanges) -> tuple[int, ...]:
     """The numbers of exchanges."""
     if exchanges is None:

@@ -17,14 +17,12 @@ from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import ExpectationFailed, Unsupported
+from mockbroker.certify.expectations import ExpectationFailed, NotExercised, Unsupported
 from mockbroker.certify.recording import decode_exchanges, record_calls, record_exchanges
 from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
 from mockbroker.cluster_methods.waiting import WaitTimeout
 
-#: The note of a result that says nothing about the client.
-CASE_DEFECT = "defect of the case, not of the client"
 #: Verdicts of which the capture is not needed.
 _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
 
@@ -145,23 +143,29 @@ def _judge_error(case: Case, run: CaseRun, error: Exception, limit_s: float) -> 
     """The verdict of what a case function raised."""
     if run.is_timed_out:
         return _timeout(limit_s, str(error))
-    unmet = UNMET[case.level]
     match error:
         case Unsupported() | ClientError(name="LOCAL_UNSUPPORTED"):
             return _Judged(Verdict.UNIMPLEMENTED, "", str(error))
-        case ClientError():
-            return _Judged(unmet, "no error from the client", str(error))
+        case NotExercised():
+            return _Judged(Verdict.NOT_EXERCISED, "", str(error))
         case DriverFailure():
             return _Judged(Verdict.FAILED, "the driver answers", error.describe())
+        case AssertionError() | ClientError() | WaitTimeout():
+            return _judge_unmet(UNMET[case.level], error)
+    text = "".join(traceback.format_exception(error))
+    return _Judged(Verdict.ERROR, "the case has no defect of its own", text)
+
+
+def _judge_unmet(unmet: Verdict, error: AssertionError | ClientError | WaitTimeout) -> _Judged:
+    """What was expected of the client and did not come."""
+    match error:
+        case ClientError():
+            return _Judged(unmet, "no error from the client", str(error))
         case ExpectationFailed():
             return _Judged(unmet, error.expected, error.seen, error.numbers)
         case WaitTimeout():
             return _Judged(unmet, _expected_wait(str(error)), error.seen or str(error))
-        case AssertionError():
-            return _Judged(unmet, "the exchanges that the rule demands", str(error))
-    text = "".join(traceback.format_exception(error))
-    run.note(CASE_DEFECT)
-    return _Judged(Verdict.FAILED, "the case itself runs without an error", text)
+    return _Judged(unmet, "the exchanges that the rule demands", str(error))
 
 
 def _timeout(limit_s: float, text: str) -> _Judged:

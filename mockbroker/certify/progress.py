@@ -58,7 +58,12 @@ class Progress:
 def describe_result(result: ResultRecord, driver: DriverRecord) -> str:
     """A result in one line."""
     why = f": expected {result.expected}; seen: {result.seen}" if result.expected else f": {result.seen}"
-    text = one_line(f"{result.verdict} {result.case} ({driver.label}){why}")
+    verdict = (
+        f"{result.verdict} (a defect of the case, not of the client)"
+        if result.verdict is Verdict.ERROR
+        else result.verdict
+    )
+    text = one_line(f"{verdict} {result.case} ({driver.label}){why}")
     return text if len(text) <= _SEEN_MAX else text[:_SEEN_MAX] + "..."
 
 
@@ -81,6 +86,6 @@ def summary_lines(run: RunRecord) -> list[str]:
 
 
 def exit_code(run: RunRecord) -> int:
-    """0: nothing FAILED or timed out; 1: something did, or a driver could not be started."""
-    is_bad = any(result.verdict in BAD for result in run.results) or any(driver.error for driver in run.drivers)
-    return 1 if is_bad else 0
+    """0: nothing FAILED or timed out; 1: something did, a case has a defect, or a driver could not be started."""
+    is_bad = any(result.verdict in BAD or result.verdict is Verdict.ERROR for result in run.results)
+    return 1 if is_bad or any(driver.error for driver in run.drivers) else 0

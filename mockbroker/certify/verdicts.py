@@ -22,10 +22,13 @@ class Verdict(StrEnum):
     TIMEOUT = "TIMEOUT"
     UNIMPLEMENTED = "UNIMPLEMENTED"
     INFORMATIONAL = "INFORMATIONAL"
+    NOT_EXERCISED = "NOT-EXERCISED"
+    ERROR = "ERROR"
 
 
 #: The verdict of an expectation that is not met.
 UNMET = {Level.MUST: Verdict.FAILED, Level.SHOULD: Verdict.NON_STRICT, Level.MAY: Verdict.INFORMATIONAL}
 
-#: The verdicts that make the exit code 1.
+#: The verdicts by which a client passed a case, and by which it did not: in the others it was not judged.
+PASSED = frozenset({Verdict.OK, Verdict.NON_STRICT})
 BAD = frozenset({Verdict.FAILED, Verdict.TIMEOUT})

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from mockbroker.certify.case import FAMILIES
-from mockbroker.certify.play import CASE_DEFECT
 from mockbroker.certify.report.counts import count_by_family, count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
@@ -25,7 +24,8 @@ _INTRODUCTION = """\
 
 The results of [`mockbroker certify`](certify.md) with real clients. A verdict is about one behaviour that a source
 demands (MUST), recommends (SHOULD) or allows (MAY); `mockbroker certify --explain CASE` shows the rule and its source.
-The drivers are in `examples/drivers`. Each FAILED below was looked at; report what is wrong with a case.
+The drivers are in `examples/drivers`. Passed are the cases with the verdict OK or NON-STRICT, of those that the client
+was judged in: these, FAILED and TIMEOUT. Each FAILED below was looked at; report what is wrong with a case.
 """
 _MARKS = {
     Verdict.OK: "ok",
@@ -34,6 +34,8 @@ _MARKS = {
     Verdict.TIMEOUT: "**TIMEOUT**",
     Verdict.UNIMPLEMENTED: "-",
     Verdict.INFORMATIONAL: "info",
+    Verdict.NOT_EXERCISED: "not exercised",
+    Verdict.ERROR: "**ERROR**",
 }
 _TEXT_MAX = 240
 
@@ -45,7 +47,7 @@ def find_problems(run: RunRecord, explanations: Explanations) -> list[str]:
     found = {(each.driver, each.case) for each in run.results}
     complete = {case.id for case in run.cases if all((number, case.id) in found for number in range(len(run.drivers)))}
     problems = [f"{case.id} was not played with all clients" for case in run.cases if case.id not in complete]
-    defects = [each for each in run.results if CASE_DEFECT in each.notes]
+    defects = [each for each in run.results if each.verdict is Verdict.ERROR]
     problems += [f"{run.drivers[each.driver].name}: {each.case} has a defect of the case" for each in defects]
     problems += [f"driver {driver.command!r}: {driver.error}" for driver in run.drivers if driver.error]
     problems += [f"{client}: {case} has no explanation in explanations.toml" for client, case in sorted(bad - given)]
@@ -89,7 +91,8 @@ def render_page(run: RunRecord, explanations: Explanations, *, is_played_again: 
         *_not_ok(run, explanations),
         "## All verdicts",
         "",
-        "`-`: the client, or its driver, does not have what the case needs.",
+        "`-`: the client, or its driver, does not have what the case needs. `info`: it does not do what the source "
+        "leaves to its choice. `not exercised`: it did nothing that the rule is about.",
         "",
         *_verdicts(run),
     ]
@@ -104,8 +107,8 @@ def _clients(run: RunRecord) -> Iterator[str]:
         total = count_verdicts(result for result in run.results if result.driver == number)
         by_family = count_by_family(run, number)
         shares = [f"{by_family[name].passed}/{by_family[name].judged}" for name in families]
-        lacking = total.counts[Verdict.UNIMPLEMENTED]
-        cells = [_text(driver.label), _text(driver.language), *shares, f"{total.passed}/{total.judged}", str(lacking)]
+        others = total.counts.total() - total.judged
+        cells = [_text(driver.label), _text(driver.language), *shares, f"{total.passed}/{total.judged}", str(others)]
         cells += [f"{total.duration_ms / 1000:.0f} s", f"![](badges/{badge})"]
         yield f"| {' | '.join(cells)} |"
 
@@ -116,7 +119,8 @@ def _not_ok(run: RunRecord, explanations: Explanations) -> Iterator[str]:
         results = [
             result
             for result in run.results
-            if result.driver == number and result.verdict not in (Verdict.OK, Verdict.UNIMPLEMENTED)
+            if result.driver == number
+            and result.verdict not in (Verdict.OK, Verdict.UNIMPLEMENTED, Verdict.NOT_EXERCISED)
         ]
         yield f"### {_text(driver.label)}"
         yield ""

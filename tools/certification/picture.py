@@ -17,6 +17,8 @@ _COLOURS = {
     Verdict.TIMEOUT: "#d9772f",
     Verdict.UNIMPLEMENTED: "#d9d9d2",
     Verdict.INFORMATIONAL: "#5b93dd",
+    Verdict.NOT_EXERCISED: "#a593d6",
+    Verdict.ERROR: "#b04fac",
 }
 #: The lines of cells in the row of a client, and the height of a row.
 _LINES, _ROW = 4, 46

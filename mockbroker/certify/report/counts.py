@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mockbroker.certify.results import ResultRecord, RunRecord
-from mockbroker.certify.verdicts import Verdict
+from mockbroker.certify.verdicts import BAD, PASSED, Verdict
 
 
 class VerdictCounts(NamedTuple):
@@ -18,13 +18,13 @@ class VerdictCounts(NamedTuple):
 
     @property
     def judged(self) -> int:
-        """The cases that the client was judged in: all but those that it lacks something for."""
-        return self.counts.total() - self.counts[Verdict.UNIMPLEMENTED]
+        """The cases that the client passed or did not pass: those with another verdict are not counted."""
+        return self.passed + sum(self.counts[verdict] for verdict in BAD)
 
     @property
     def passed(self) -> int:
-        """The judged cases in which nothing demanded was missing."""
-        return self.judged - self.counts[Verdict.FAILED] - self.counts[Verdict.TIMEOUT]
+        """The cases in which the client did all that the source demands: OK and NON-STRICT."""
+        return sum(self.counts[verdict] for verdict in PASSED)
 
     @property
     def strict(self) -> int:

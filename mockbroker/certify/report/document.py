@@ -27,7 +27,9 @@ VERDICTS: dict[Verdict, tuple[str, str]] = {
     Verdict.FAILED: ("failed", "it does not do what the source demands"),
     Verdict.TIMEOUT: ("timeout", "the case did not end within its time limit"),
     Verdict.UNIMPLEMENTED: ("unimplemented", "the client or its driver lacks what the case needs"),
-    Verdict.INFORMATIONAL: ("informational", "the source leaves the choice to the client"),
+    Verdict.INFORMATIONAL: ("informational", "the client does not do what the source leaves to its choice"),
+    Verdict.NOT_EXERCISED: ("not-exercised", "the client did nothing that the rule is about"),
+    Verdict.ERROR: ("error", "a defect of the case, which says nothing about the client"),
 }
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from mockbroker.certify.results import CaseRecord, ResultRecord, RunRecord
-from mockbroker.certify.verdicts import BAD, Verdict
+from mockbroker.certify.verdicts import BAD, PASSED, Verdict
 
 #: What XML 1.0 does not allow in a text.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_junit(run: RunRecord, path: Path) -> None:
-    """Write the file. FAILED and TIMEOUT are failures, UNIMPLEMENTED is skipped; other verdicts pass, with a text."""
+    """Write the file. FAILED and TIMEOUT are failures, ERROR an error; OK and NON-STRICT pass; others are skipped."""
     cases = {case.id: case for case in run.cases}
     root = ET.Element("testsuites", name="mockbroker certify")
     for number, driver in enumerate(run.drivers):
@@ -25,8 +25,8 @@ def write_junit(run: RunRecord, path: Path) -> None:
             name=_clean(driver.label),
             tests=str(len(results)),
             failures=str(sum(result.verdict in BAD for result in results)),
-            skipped=str(sum(result.verdict is Verdict.UNIMPLEMENTED for result in results)),
-            errors="1" if driver.error else "0",
+            skipped=str(sum(_is_skipped(result) for result in results)),
+            errors=str(bool(driver.error) + sum(result.verdict is Verdict.ERROR for result in results)),
             time=f"{sum(result.duration_ms for result in results) / 1000:.3f}",
             timestamp=run.started,
         )
@@ -50,10 +50,16 @@ def _add_case(suite: ET.Element, result: ResultRecord, case: CaseRecord) -> None
     text = _clean(f"expected: {result.expected}\nseen: {result.seen}\nrule: {case.rule}\nsource: {source}")
     if result.verdict in BAD:
         ET.SubElement(test, "failure", type=result.verdict, message=_clean(result.expected)).text = text
-    elif result.verdict is Verdict.UNIMPLEMENTED:
-        ET.SubElement(test, "skipped", message=_clean(result.seen))
+    elif result.verdict is Verdict.ERROR:
+        ET.SubElement(test, "error", type=result.verdict, message=_clean(result.expected)).text = text
+    elif _is_skipped(result):
+        ET.SubElement(test, "skipped", message=_clean(f"{result.verdict}: {result.seen or result.expected}"))
     elif result.verdict is not Verdict.OK:
         ET.SubElement(test, "system-out").text = f"{result.verdict}\n{text}"
+
+
+def _is_skipped(result: ResultRecord) -> bool:
+    return result.verdict not in PASSED | BAD | {Verdict.ERROR}
 
 
 def _clean(text: str) -> str:

@@ -14,10 +14,12 @@ from mockbroker.certify.verdicts import Verdict
 #: The order of the colours in a share bar.
 _BAR = (
     Verdict.OK,
-    Verdict.INFORMATIONAL,
     Verdict.NON_STRICT,
     Verdict.TIMEOUT,
     Verdict.FAILED,
+    Verdict.ERROR,
+    Verdict.INFORMATIONAL,
+    Verdict.NOT_EXERCISED,
     Verdict.UNIMPLEMENTED,
 )
 
@@ -66,8 +68,8 @@ def _shares(run: RunRecord) -> Markup:
     rows.append(tag("tr", tag("th", "duration of the cases", scope="row"), *durations))
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="shares")
     note = (
-        "Passed cases of those that the client was judged in; beside them those for which it or its driver lacks "
-        "something."
+        "Passed cases (OK and NON-STRICT) of those that the client was judged in (these, FAILED and TIMEOUT); beside "
+        "them those with other verdicts, which are neither passed nor failed."
     )
     return join(tag("p", note, class_="lead"), _scrolling(table, "Shares of passed cases"))
 
@@ -83,14 +85,14 @@ def _client_head(driver: DriverRecord) -> Markup:
 
 def _share_cell(counts: VerdictCounts) -> Markup:
     total = counts.counts.total()
-    lacking = counts.counts[Verdict.UNIMPLEMENTED]
+    others = total - counts.judged
     parts = [
         tag("rect", x=f"{start:.2f}%", width=f"{width:.2f}%", height=6, class_=f"fill-{VERDICTS[verdict][0]}")
         for verdict, start, width in _bar_parts(counts)
     ]
     bar = tag("svg", *parts, width="100%", height=6, role="presentation")
     label = f"{counts.passed}/{counts.judged}" if counts.judged else "-"
-    more = tag("span", f" +{lacking}", class_="lacking", title=f"{lacking} UNIMPLEMENTED") if lacking else None
+    more = tag("span", f" +{others}", class_="lacking", title=f"{others} not judged") if others else None
     return tag("td", tag("span", label, class_="share"), more, bar if total else None)
 
 

@@ -198,9 +198,15 @@ def test_a_case_that_goes_on_is_ended_at_its_limit(play: Callable[..., Played]) 
 def test_a_defect_of_the_case_is_named_as_one(play: Callable[..., Played]) -> None:
     played = play(lambda run: run.wire.requests("NoSuchApi"))
 
-    assert played.verdict is Verdict.FAILED
-    assert played.notes == ["defect of the case, not of the client"]
+    assert (played.verdict, played.expected) == (Verdict.ERROR, "the case has no defect of its own")
     assert "ValueError" in played.seen
+
+
+def test_a_client_that_does_nothing_that_the_rule_is_about_is_not_judged(play: Callable[..., Played]) -> None:
+    played = play(lambda run: run.not_exercised("every Fetch is older than version 13"), level=Level.MUST)
+
+    assert (played.verdict, played.expected) == (Verdict.NOT_EXERCISED, "")
+    assert played.seen == "every Fetch is older than version 13"
 
 
 def test_a_second_driver_can_be_killed_and_is_ended_with_the_case(play: Callable[..., Played]) -> None:

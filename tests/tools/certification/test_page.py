@@ -133,6 +133,6 @@ def test_a_case_that_not_all_clients_have_played_is_not_published(run: RunRecord
 
 
 def test_a_defect_of_a_case_is_not_published(run: RunRecord) -> None:
-    run.results[0].notes.append("defect of the case, not of the client")
+    run.results[0].verdict = Verdict.ERROR
 
     assert "a: share.x.y has a defect of the case" in find_problems(run, {"a": {"share.x.y": "It fails."}})
