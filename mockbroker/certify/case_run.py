@@ -16,7 +16,14 @@ from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
 from mockbroker.certify.driver.messages import ErrorReported, HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import Exchanges, ExpectationFailed, NotExercised, Unsupported, exchange_numbers
+from mockbroker.certify.expectations import (
+    Exchanges,
+    ExpectationFailed,
+    NotExercised,
+    Unsupported,
+    describe_evidence,
+    exchange_numbers,
+)
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.methods import SharedMethods
 from mockbroker.cluster_methods.waiting import WaitTimeout
@@ -229,17 +236,19 @@ class CaseRun(DriverClients):
         return future
 
     def expect(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
-        """Assert what the source demands. expected, seen: for the report; exchanges: that decide.
+        """Assert what the source demands. expected: for the report; exchanges: that decide.
+
+        seen: a text, or a value that is shown as one; without it the exchanges are shown.
 
         Raises: ExpectationFailed.
         """
         if not condition:
-            raise ExpectationFailed(expected, str(seen), exchange_numbers(exchanges))
+            raise ExpectationFailed(expected, describe_evidence(seen, exchanges), exchange_numbers(exchanges))
 
     def should(self, condition: object, expected: str, *, seen: object = "", exchanges: Exchanges = None) -> None:
         """Note a recommendation that the client did not follow: the verdict is NON-STRICT, and the case goes on."""
         if not condition:
-            self.lapses.append(Lapse(expected, str(seen), exchange_numbers(exchanges)))
+            self.lapses.append(Lapse(expected, describe_evidence(seen, exchanges), exchange_numbers(exchanges)))
 
     @contextmanager
     def expect_error(self, *names: str) -> Iterator[CaughtError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mockbroker.certify.seen_values import describe_seen
 from mockbroker.journal import Exchange
 
 #: Exchanges that decide: one, several, or a question to the history.
@@ -12,13 +13,16 @@ Exchanges = Exchange[Any, Any] | Iterable[Exchange[Any, Any]] | None
 
 
 class ExpectationFailed(AssertionError):
-    """The client did not do what the source demands. expected, seen: sentences; numbers: of the deciding exchanges."""
+    """The client did not do what the source demands.
 
-    def __init__(self, expected: str, seen: str = "", numbers: tuple[int, ...] = ()) -> None:
-        super().__init__(f"expected: {expected}; seen: {seen}" if seen else f"expected: {expected}")
+    expected: a sentence; seen: a sentence or a value (seen_values.py); numbers: of the deciding exchanges.
+    """
+
+    def __init__(self, expected: str, seen: object = "", numbers: tuple[int, ...] = ()) -> None:
         self.expected = expected
-        self.seen = seen
+        self.seen = describe_seen(seen)
         self.numbers = numbers
+        super().__init__(f"expected: {expected}; seen: {self.seen}" if self.seen else f"expected: {expected}")
 
 
 class Unsupported(Exception):
@@ -27,6 +31,15 @@ class Unsupported(Exception):
 
 class NotExercised(Exception):
     """The client did nothing that the rule of the case is about, so that it cannot be judged."""
+
+
+def describe_evidence(seen: object, exchanges: Exchanges) -> str:
+    """What was seen; where the case does not say it (an empty text), the exchanges that decide."""
+    if seen != "":
+        return describe_seen(seen)
+    if exchanges is None:
+        return "it was not so"
+    return describe_seen([exchanges] if isinstance(exchanges, Exchange) else exchanges)
 
 
 def exchange_numbers(exchanges: Exchanges) -> tuple[int, ...]:

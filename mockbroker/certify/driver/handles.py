@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from mockbroker.certify.driver import messages as m
 from mockbroker.certify.expectations import ExpectationFailed
+from mockbroker.certify.seen_values import describe_seen
 
 R = TypeVar("R", bound=m.Value)
 E = TypeVar("E", bound=m.Event)
@@ -320,5 +321,5 @@ def _offsets(offsets: Iterable[tuple[str, int, int]]) -> tuple[m.OffsetOf, ...]:
 def _seen(polled: Polled) -> str:
     places = [f"{each.topic}-{each.partition}@{each.offset}" for each in polled.records[:10]]
     more = f", ... {len(polled.records) - 10} more" if len(polled.records) > 10 else ""
-    events = f"; events: {', '.join(map(str, polled.events[:5]))}" if polled.events else ""
+    events = f"; events: {describe_seen(polled.events[:5])}" if polled.events else ""
     return f"{len(polled.records)} records{': ' if places else ''}{', '.join(places)}{more}{events}"
