@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, NamedTuple, NoReturn, TypeVar, Unpack
 
 from mockbroker.certify.case import Case
 from mockbroker.certify.case_cluster import has_active_partitions
+from mockbroker.certify.case_position import find_position
 from mockbroker.certify.driver.clients import DriverClients, RecordedCall
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
@@ -86,6 +87,8 @@ class CaseRun(DriverClients):
         self.lapses: list[Lapse] = []
         self.started_ns = time.time_ns()
         self.is_timed_out = False
+        self.position = ""
+        self._thread_id = get_ident()
         self._produce = produce
         self._start_driver = start_driver
         self._others: list[DriverClients] = []
@@ -282,9 +285,21 @@ class CaseRun(DriverClients):
 
     def stop(self) -> None:
         """End the case at its time limit: its driver processes are killed, so that calls end."""
+        self.position = self._describe_position()
         self.is_timed_out = True
         for clients in (self, *self._others):
             clients.process.kill("the driver was ended at the time limit of the case")
+
+    def _describe_position(self) -> str:
+        """What the case is waiting for: calls of drivers without an answer, and its own line."""
+        now = time.monotonic()
+        texts = [
+            f"{title} has no answer since {now - began:.1f} s"
+            for clients in (self, *self._others)
+            for title, began in list(clients.open_calls.items())
+        ]
+        line = find_position(self._thread_id, self.case.function)
+        return "; ".join([*texts, *([f"the case was at: {line}"] if line else [])])
 
     def end(self) -> bool:
         """Close the clients and end further processes. Returns: whether the driver can be used again."""

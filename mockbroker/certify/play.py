@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Timer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,10 +18,11 @@ from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.expectations import ExpectationFailed, NotExercised, Unsupported
-from mockbroker.certify.recording import decode_exchanges, record_calls, record_exchanges
+from mockbroker.certify.recording import DECODED_MAX, decode_exchanges, record_calls, record_exchanges
 from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
 from mockbroker.cluster_methods.waiting import WaitTimeout
+from mockbroker.journal import Exchange
 
 #: Verdicts of which the capture is not needed.
 _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
@@ -94,6 +95,7 @@ def play_case(
         is_reusable = _tidy_up(run, broker)
         exchanges = broker.wire.exchanges()
         topic_names = broker.wire.journal.topic_names
+    deciding = _deciding(judged, exchanges)
     is_captured = options.keep_captures or judged.verdict not in _WITHOUT_CAPTURE
     records = record_exchanges(
         exchanges,
@@ -107,15 +109,13 @@ def play_case(
     details = Details(
         calls=record_calls(run.calls, run.started_ns),
         exchanges=records,
-        decoded=decode_exchanges(exchanges, judged.deciding),
+        decoded=decode_exchanges(exchanges, deciding),
     )
     path.with_name(f"{path.name}.json").write_bytes(msgspec.json.encode(details) + b"\n")
     path.with_name(f"{path.name}.log").write_text(process.log.text(), encoding="utf-8")
     notes = [*run.notes, *(f"SHOULD: {lapse.expected}; seen: {lapse.seen}" for lapse in run.lapses)]
     duration_ms = round((time.monotonic() - began) * 1000)
-    return Played(
-        judged.verdict, judged.expected, judged.seen, notes, judged.deciding, duration_ms, is_reusable, is_captured
-    )
+    return Played(judged.verdict, judged.expected, judged.seen, notes, deciding, duration_ms, is_reusable, is_captured)
 
 
 def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Judged:
@@ -132,7 +132,7 @@ def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Jud
     finally:
         limit.cancel()
     if run.is_timed_out:
-        return _timeout(limit_s, "")
+        return _timeout(limit_s, run)
     if run.lapses:
         lapse = run.lapses[0]
         return _Judged(Verdict.NON_STRICT, lapse.expected, lapse.seen, lapse.numbers)
@@ -142,7 +142,7 @@ def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Jud
 def _judge_error(case: Case, run: CaseRun, error: Exception, limit_s: float) -> _Judged:
     """The verdict of what a case function raised."""
     if run.is_timed_out:
-        return _timeout(limit_s, str(error))
+        return _timeout(limit_s, run)
     match error:
         case Unsupported() | ClientError(name="LOCAL_UNSUPPORTED"):
             return _Judged(Verdict.UNIMPLEMENTED, "", str(error))
@@ -168,8 +168,15 @@ def _judge_unmet(unmet: Verdict, error: AssertionError | ClientError | WaitTimeo
     return _Judged(unmet, "the exchanges that the rule demands", str(error))
 
 
-def _timeout(limit_s: float, text: str) -> _Judged:
-    return _Judged(Verdict.TIMEOUT, f"the case ends within {limit_s:g} s", text or "it did not")
+def _timeout(limit_s: float, run: CaseRun) -> _Judged:
+    return _Judged(Verdict.TIMEOUT, f"the case ends within {limit_s:g} s", run.position or "it did not")
+
+
+def _deciding(judged: _Judged, exchanges: Sequence[Exchange[Any, Any]]) -> tuple[int, ...]:
+    """The exchanges that the case names; where it names none, those on which a fault acted, the first ones of many."""
+    if judged.deciding or judged.verdict in _WITHOUT_CAPTURE:
+        return judged.deciding
+    return tuple(exchange.number for exchange in exchanges if exchange.faults)[:DECODED_MAX]
 
 
 def _expected_wait(text: str) -> str:

@@ -62,6 +62,8 @@ class DriverClients:
         self.process = process
         self.hello = hello
         self.number = number
+        #: The calls that have no answer yet, with the time of their start by the monotonic clock.
+        self.open_calls: dict[str, float] = {}
         self._defaults = dict(defaults)
         self._calls = calls
         self._handles: dict[str, ClientHandle] = {}
@@ -99,6 +101,8 @@ class DriverClients:
     def call(self, method: str, params: m.Value, result_type: type[R], timeout_ms: int) -> R:
         """Call the driver, and record the call. Raises: ClientError, DriverFailure."""
         at_ns, result, error = time.time_ns(), None, None
+        title = f"{method} of {getattr(params, 'client', 'the driver')}"
+        self.open_calls[title] = time.monotonic()
         try:
             answer = self.process.call(method, params, result_type, wait_s=wait_limit(timeout_ms))
             result = plain(answer)
@@ -109,6 +113,7 @@ class DriverClients:
             error = {"name": "DRIVER", "message": str(raised)}
             raise
         finally:
+            self.open_calls.pop(title, None)
             self._calls.append(
                 RecordedCall(
                     at_ns=at_ns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -191,8 +192,31 @@ def test_a_case_that_goes_on_is_ended_at_its_limit(play: Callable[..., Played]) 
     played = play(lambda run: run.producer(), behaviour="silent", timeout_s=0.3)
 
     assert (played.verdict, played.expected) == (Verdict.TIMEOUT, "the case ends within 0.3 s")
-    assert "the driver was ended at the time limit of the case" in played.seen
+    assert re.match(r"open of producer has no answer since 0\.\d s; the case was at: played = play\(", played.seen)
     assert not played.is_reusable
+
+
+def test_a_case_that_waits_for_the_broker_at_its_limit_shows_its_line(play: Callable[..., Played]) -> None:
+    def wait(run: CaseRun) -> None:
+        run.wire.wait_for_request("Produce", timeout_s=0.6)
+
+    played = play(wait, timeout_s=0.3)
+
+    assert played.verdict is Verdict.TIMEOUT
+    assert played.seen == 'the case was at: run.wire.wait_for_request("Produce", timeout_s=0.6)'
+
+
+def test_a_case_that_names_no_exchange_is_decided_by_those_on_which_a_fault_acted(play: Callable[..., Played]) -> None:
+    def refuse(run: CaseRun) -> None:
+        run.cluster.faults.add("Metadata", error="LEADER_NOT_AVAILABLE", times=1)
+        _ask_metadata(run)
+        _ask_metadata(run)
+        run.expect(condition=False, expected="a thing")
+
+    played = play(refuse)
+
+    assert len(played.deciding) == 1
+    assert played.seen == "it was not so"
 
 
 def test_a_defect_of_the_case_is_named_as_one(play: Callable[..., Played]) -> None:
