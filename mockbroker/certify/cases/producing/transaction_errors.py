@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import require_version
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
@@ -34,6 +35,7 @@ _KIP_890 = Source("KIP-890", "Proposed Changes, TRANSACTION_ABORTABLE", "KIP-105
 def abortable(api: str, code: str, name: str, source: Source, *, level: Level = Level.MUST) -> Case:
     """A case in which a request of the first transaction is refused with an abortable error."""
 
+    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         producer = open_producer(run)
@@ -42,7 +44,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         else:
             error = commit_one(producer, "first")
         refused = run.wire.requests(api)
-        require_version(refused, _FIRST_VERSIONS.get((api, code), 0), code)
+        require_version(run, refused, _FIRST_VERSIONS.get((api, code), 0), code)
         run.expect(error, "the application sees the error", seen="none", exchanges=refused)
 
         producer.abort_transaction()
@@ -83,6 +85,7 @@ fenced_instance = abortable("TxnOffsetCommit", "FENCED_INSTANCE_ID", "fenced-ins
 def fatal(api: str, code: str, name: str, source: Source) -> Case:
     """A case in which a request of a transaction is refused with an error that the producer does not survive."""
 
+    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, error=code)
         producer = open_producer(run)
@@ -125,6 +128,7 @@ mapping_add = fatal("AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING", "id-map
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def init_authorization(run: CaseRun) -> None:
     """Each InitProducerId request is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
     run.cluster.faults.add("InitProducerId", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
