@@ -8,6 +8,7 @@ from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import (
     describe_producer,
     error_name,
+    require_version,
     send_error,
     sent_batches,
     stored_values,
@@ -19,6 +20,8 @@ _ONE = ClusterPlan(topics={"orders": 1})
 _GUARANTEES = Source("KIP-98", "Idempotent Producer Guarantees")
 #: With the start of the log the client recognizes that its state is lost, and not only not known at this moment.
 _LOG_START: dict[str, int | str | bool | None] = {"responses.partition_responses.log_start_offset": 0}
+#: The first version of Produce with it (KIP-107).
+_LOG_START_SINCE = 5
 _NEEDS = ("producer.idempotence",)
 
 
@@ -202,6 +205,7 @@ def unknown_producer_id(run: CaseRun) -> None:
 
     produced = run.wire.requests("Produce")
     batches = sent_batches(produced)
+    require_version(run, produced, _LOG_START_SINCE, "the start of the log")
     run.expect(errors == [None, None], "both records are delivered", seen=errors, exchanges=produced)
     before, after = batches[1], batches[-1]
     run.expect(

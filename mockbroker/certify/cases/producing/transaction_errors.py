@@ -17,10 +17,12 @@ from mockbroker.certify.cases.transaction_calls import (
 )
 from mockbroker.certify.driver.messages import ErrorInfo
 
-#: The versions with which a client says that it knows an error. Source: KIP-890, KIP-447, "Public Interfaces".
+#: The versions with which a client says that it knows an error. Source: KIP-890, KIP-588, KIP-447, "Public Interfaces".
 _FIRST_VERSIONS = {
     ("Produce", "TRANSACTION_ABORTABLE"): 11,
     ("EndTxn", "TRANSACTION_ABORTABLE"): 4,
+    ("EndTxn", "PRODUCER_FENCED"): 2,
+    ("AddPartitionsToTxn", "PRODUCER_FENCED"): 2,
     ("AddOffsetsToTxn", "TRANSACTION_ABORTABLE"): 4,
     ("TxnOffsetCommit", "TRANSACTION_ABORTABLE"): 4,
     ("TxnOffsetCommit", "ILLEGAL_GENERATION"): 3,
@@ -93,6 +95,7 @@ def fatal(api: str, code: str, name: str, source: Source) -> Case:
         errors: list[ErrorInfo | None] = [commit_one(producer, value) for value in ("first", "second")]
 
         refused = run.wire.requests(api)
+        require_version(run, refused, _FIRST_VERSIONS.get((api, code), 0), code)
         run.expect(errors[0], "the application sees the error", seen="none", exchanges=refused)
         run.expect(errors[1], "the producer cannot be used any more", seen="a second commit", exchanges=refused)
         run.should(errors[0] and errors[0].name == code, code, seen=errors[0], exchanges=refused)

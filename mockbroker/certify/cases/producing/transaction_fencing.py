@@ -246,7 +246,7 @@ def offsets_of_member(run: CaseRun) -> None:
     """The consumer is a member of the group and has read one record."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False)
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
 
     error = commit_offset(open_producer(run), consumer, 1)
