@@ -68,7 +68,7 @@ def metadata_authorization(run: CaseRun) -> None:
 
     asked = run.wire.requests("Metadata")
     if asked and all(each.request.topics is None for each in asked):
-        # Source: the broker leaves topics without authorization out of a list of all topics.
+        # A list of all topics has those that the client may describe, and no errors. Source: Kafka's KafkaApis.
         run.not_exercised("the client asks for all topics: a broker answers with no error for one of them")
     run.expect(
         error and error.name != "LOCAL_TIMEOUT", "the error of the topic, not a time-out", seen=error, exchanges=asked
