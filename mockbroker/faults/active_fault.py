@@ -82,6 +82,11 @@ class ActiveFault:
         self.hits += 1
         return None
 
+    def revoke_hit(self, facts: RequestFacts, reason: str) -> None:
+        """Take a hit back: the fault could not act on a request that `take_request` has counted."""
+        self.hits -= 1
+        self._misses.append((self._log.count, f"{facts.subject}: {reason}"))
+
     @property
     def near_misses(self) -> list[str]:
         """The latest requests or connections that it did not act on, each with the reason.

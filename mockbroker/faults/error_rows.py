@@ -100,11 +100,21 @@ def build_error_rows(incoming: IncomingRequest, matching: msgspec.Struct, error:
     """A response with an error row for each row of a request, which is a part of the received one."""
     if incoming.route.refuse is not None:
         return incoming.route.refuse(matching, error)
-    topics = [
+    return build_topic_rows(incoming, named_topics(matching), error)
+
+
+def named_topics(request: msgspec.Struct) -> list[NamedTopic]:
+    """The topics that a request names, with their partitions."""
+    return [
         NamedTopic(topic.name, topic.topic_id, tuple(partition.number for partition in topic.partitions))
-        for topic in message_topics(matching)
+        for topic in message_topics(request)
     ]
-    return build_topic_rows(incoming, topics, error)
+
+
+def has_topic_rows(response_type: type[msgspec.Struct]) -> bool:
+    """Whether a response lists topics at its top, as `build_topic_rows` needs it."""
+    fields = field_shape(response_type).topic_children
+    return bool(fields) and field_shape(_element_class(response_type, fields[0])).is_topic
 
 
 def build_topic_rows(incoming: IncomingRequest, topics: Iterable[NamedTopic], error: KafkaError) -> msgspec.Struct:

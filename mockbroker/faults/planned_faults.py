@@ -10,10 +10,9 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
 from mockbroker.config.kafka_versions import parse_versions
-from mockbroker.engine.dispatch import build_error_response
 from mockbroker.engine.output import HalfClose, Note
 from mockbroker.engine.routes import limit_routes
-from mockbroker.faults import error_rows, response_fields, wire_changes
+from mockbroker.faults import carried_errors, error_rows, response_fields, wire_changes
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
 from mockbroker.faults.error_rows import RowCondition
@@ -32,7 +31,8 @@ class PlannedFaults:
     """The faults of one request, in the order in which they were added.
 
     The first one that ends the request, by a drop, without an answer, or with an error for the whole of it, is the
-    last one that acts. partition_errors: as in `Context`.
+    last one that acts. An error that the answer has no place for, as in an old version, is not counted as a hit.
+    partition_errors: as in `Context`.
     """
 
     def __init__(self, core: Core, facts: RequestFacts, faults: list[ActiveFault], sender: AnswerSender) -> None:
@@ -43,6 +43,7 @@ class PlannedFaults:
         self._faults = faults
         self._sender = sender
         self._error_rows: list[msgspec.Struct] = []
+        self._revoked: list[ActiveFault] = []
         self._is_refused = False
         self._request.exchange.faults += tuple(active.name for active in faults)
 
@@ -66,16 +67,16 @@ class PlannedFaults:
             if then.drop is not None or then.answer == "never":
                 self._end_without_answer(active)
                 return False
-            if then.error is not None and not self._apply_error(active.fault, _kafka_error(active.fault)):
+            if then.error is not None and not self._apply_error(active, _kafka_error(active.fault)):
                 return False
         return True
 
-    def _apply_error(self, fault: Fault, error: KafkaError) -> bool:
+    def _apply_error(self, active: ActiveFault, error: KafkaError) -> bool:
         """Apply an error before the work. Returns: whether the handler runs, for the other rows."""
-        place, incoming = self._error_place(fault), self._request.incoming
+        fault, incoming = active.fault, self._request.incoming
+        place = self._error_place(fault)
         if place == "top" or place is None or _expects_no_answer(incoming.request):
-            self._refuse(error, at_top=place == "top")
-            return False
+            return self._refuse(active, error, at_top=place == "top")
         condition = self._condition(fault)
         fields = api_fields(incoming.api_name)
         if fields.has_session:
@@ -89,14 +90,41 @@ class PlannedFaults:
         self._request.incoming = msgspec.structs.replace(incoming, handler_request=rest)
         return True
 
-    def _refuse(self, error: KafkaError, *, at_top: bool) -> None:
+    def _refuse(self, active: ActiveFault, error: KafkaError, *, at_top: bool) -> bool:
+        """Answer with an error for the whole request. Returns: whether the handler runs, as no answer can have it."""
         incoming = self._request.incoming
         if _expects_no_answer(incoming.request):
             # As Kafka does, since there is no response that could carry the error.
             self._core.requests.end_with_close(self._request, f"{error.code.name} for a request without a response")
-            return
+            return False
+        response = carried_errors.build_refusal(incoming, error, at_top=at_top)
+        if response is None:
+            self._revoke(active)
+            return True
         self._is_refused = True
-        self.answer(error_rows.top_error_response(incoming, error) if at_top else build_error_response(incoming, error))
+        self.answer(response)
+        return False
+
+    def _revoke(self, active: ActiveFault) -> None:
+        """Do not count a fault whose error is not in the answer."""
+        incoming = self._request.incoming
+        place = f" at the {active.fault.then.error_at}" if active.fault.then.error_at else ""
+        what = f"an answer of {incoming.api_name} {incoming.response_version} to it has no place{place} for the error"
+        active.revoke_hit(self._facts, what)
+        exchange = self._request.exchange
+        exchange.faults = tuple(name for name in exchange.faults if name != active.name)
+        self._revoked.append(active)
+
+    def _revoke_lost_errors(self) -> None:
+        """Do not count the faults whose errors the encoded answer lacks."""
+        exchange, incoming = self._request.exchange, self._request.incoming
+        given = [active for active in self._faults if active.fault.then.error is not None]
+        given = [active for active in given if active not in self._revoked]
+        if given and exchange.response is not None:
+            carried = carried_errors.carried_codes(exchange.response, incoming.response_version)
+            for active in given:
+                if _kafka_error(active.fault).code not in carried:
+                    self._revoke(active)
 
     def answer(self, response: msgspec.Struct) -> None:
         """Send the answer of the handler, changed, later or never."""
@@ -115,6 +143,7 @@ class PlannedFaults:
                 self._request, f"a fault that no answer of this version can carry: {error}"
             )
             return
+        self._revoke_lost_errors()
         delay_ms = self._delay_ms(after=True)
         if not delay_ms:
             self._sender.send(self._request, body, [active.fault.then for active in self._faults])
@@ -162,10 +191,8 @@ class PlannedFaults:
             error_rows.set_topic_errors(response, condition, error)
         elif not fault.then.after:
             return response
-        elif place is None:
-            return build_error_response(incoming, error)
-        elif place == "top":
-            return error_rows.top_error_response(incoming, error)
+        elif place is None or place == "top":
+            return carried_errors.build_refusal(incoming, error, at_top=place == "top") or response
         elif fields.has_session:
             rows = error_rows.build_topic_rows(incoming, self._named_topics(condition), error)
             error_rows.merge_rows(response, rows)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, Unpack
 
 from kwire.records import Batch, read_batches
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ProducerHandle, RecordToSend
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ProducerSettings
-from mockbroker.certify.expectations import Unsupported
 from mockbroker.journal import Exchange
+
+_Play = Callable[[CaseRun], None]
 
 
 class SentBatch(NamedTuple):
@@ -50,6 +54,51 @@ def sent_batches(exchanges: Iterable[Exchange[Any, Any]], partition: int | None 
     ]
 
 
+def describe_producer(sent: SentBatch) -> str:
+    """Who has sent a batch, and its sequence, for a report."""
+    producer_id, epoch = sent.producer
+    return f"producer id {producer_id}, epoch {epoch}, sequence {sent.batch.base_sequence}"
+
+
+def acknowledged(*apis: str) -> Callable[[_Play], _Play]:
+    """Decorate a case that is about results of records, which a producer with acks=0 does not learn: it is not judged.
+
+    apis: as of `decided_by`.
+    """
+
+    def decorate(function: _Play) -> _Play:
+        @wraps(function)
+        def play(run: CaseRun) -> None:
+            try:
+                function(run)
+            finally:
+                if any(each.request.acks == 0 for each in run.wire.requests("Produce")):
+                    run.not_exercised(
+                        "the client sends Produce with acks 0 if nothing else is set, and its driver does not list the "
+                        "setting acks: it does not learn what becomes of its records"
+                    )
+
+        return decided_by(*apis)(play)
+
+    return decorate
+
+
+def acks_producer(run: CaseRun, name: str | None = None, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
+    """A producer that learns the results of its records: with acks=all where the driver has the setting."""
+    acks: ProducerSettings = {"acks": "all"} if run.has_setting("acks") else {}
+    given: ProducerSettings = {**acks, **settings}
+    return run.producer(name, **given)
+
+
+def asks_for(topic: str) -> Callable[[Any], bool]:
+    """A condition on Metadata requests: they ask for this topic, or for all topics."""
+
+    def holds(request: Any) -> bool:
+        return request.topics is None or topic in {each.name for each in request.topics}
+
+    return holds
+
+
 def send_error(
     producer: ProducerHandle, topic: str, *records: RecordToSend, timeout_ms: int = 8000
 ) -> ErrorInfo | None:
@@ -71,7 +120,7 @@ def first_error(run: CaseRun, **settings: object) -> ErrorInfo | None:
     bound = {"max_block_ms": 3000} if "max_block_ms" in run.hello.settings else {}
     given: ProducerSettings = {**bound, **settings}  # type: ignore[typeddict-item]
     try:
-        return send_error(run.producer(**given), "orders", "first", timeout_ms=4000)
+        return send_error(acks_producer(run, **given), "orders", "first", timeout_ms=4000)
     except ClientError as error:
         if error.name == "LOCAL_UNSUPPORTED":
             raise
@@ -88,14 +137,32 @@ def stored_values(run: CaseRun) -> list[str]:
     return [(record.value or b"").decode() for record in run.cluster.read("orders")]
 
 
+def describe_order(stored: Sequence[str], sent: Sequence[str]) -> str:
+    """How a log differs from what was sent: the first other record, and which are missing or stand there twice."""
+    at = next((place for place, pair in enumerate(zip(stored, sent, strict=False)) if pair[0] != pair[1]), None)
+    if at is not None:
+        where = f"at offset {at} stands {stored[at]}, sent was {sent[at]}"
+    else:
+        where = "the first of them are as they were sent"
+    found = set(stored)
+    missing = [value for value in sent if value not in found]
+    twice = [value for value, count in Counter(stored).items() if count > 1]
+    more = [
+        f"{len(values)} {what}, the first is {values[0]}"
+        for what, values in (("are missing", missing), ("stand there twice", twice))
+        if values
+    ]
+    return "; ".join([f"{len(stored)} of {len(sent)} records", where, *more])
+
+
 def not_idempotent(run: CaseRun, **settings: object) -> ProducerSettings:
     """Settings of a producer that is not idempotent, whatever its default is."""
     plain = {"idempotence": False} if "idempotence" in run.hello.settings else {}
     return {**plain, **settings}  # type: ignore[typeddict-item]
 
 
-def require_version(exchanges: Sequence[Exchange[Any, Any]], first: int, what: str) -> None:
-    """Check that a client sends a version in which brokers answer with an error. Raises: Unsupported."""
+def require_version(run: CaseRun, exchanges: Sequence[Exchange[Any, Any]], first: int, what: str) -> None:
+    """Check that a client sends a version in which brokers answer with an error or a field. Raises: NotExercised."""
     if exchanges and exchanges[0].api_version < first:
         sent = f"{exchanges[0].api_name} {exchanges[0].api_version}"
-        raise Unsupported(f"the client sends {sent}: brokers answer with {what} from version {first} on")
+        run.not_exercised(f"the client sends {sent}: brokers answer with {what} from version {first} on")

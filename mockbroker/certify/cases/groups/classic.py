@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.messages import PartitionsLost, PartitionsRevoked
 from mockbroker.certify.partition_changes import add_partitions
@@ -21,6 +22,7 @@ from mockbroker.certify.partition_changes import add_partitions
     on_kafka=True,
     quick=True,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def commit_on_close(run: CaseRun) -> None:
     """No fault: the interval of automatic commits is longer than the case."""
     run.produce("orders", "first", "second")
@@ -38,7 +40,8 @@ def commit_on_close(run: CaseRun) -> None:
 
     commits = run.wire.requests("OffsetCommit", group="shop", where={"topics.partitions.committed_offset": 2})
     leaves = run.wire.requests("LeaveGroup", group="shop")
-    run.expect(commits, "OffsetCommit of offset 2", seen=run.wire.requests("OffsetCommit"))
+    sent = run.wire.requests("OffsetCommit")
+    run.expect(commits, "OffsetCommit of offset 2", seen=sent, exchanges=[*sent, *leaves])
     run.expect(leaves, "LeaveGroup", seen="none")
     is_before = commits[0].number < leaves[0].number
     run.expect(is_before, "the commit comes before LeaveGroup", seen="after it", exchanges=[commits[0], leaves[0]])
@@ -56,6 +59,7 @@ def commit_on_close(run: CaseRun) -> None:
     on_kafka=True,
     quick=True,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def member_id_required(run: CaseRun) -> None:
     """No fault: a coordinator answers a dynamic member of JoinGroup version 4 or later so."""
     run.produce("orders", "first")
@@ -65,8 +69,9 @@ def member_id_required(run: CaseRun) -> None:
 
     joins = run.wire.requests("JoinGroup", group="shop")
     if joins[0].api_version < 4:
-        run.note(f"the client joins with version {joins[0].api_version}, which has no such answer")
-        return
+        run.not_exercised(
+            f"the client sends JoinGroup {joins[0].api_version}, which has no such answer before version 4"
+        )
     given = joins[0].response.member_id
     run.expect(len(joins) > 1, "a second JoinGroup request", seen="none", exchanges=joins)
     run.expect(
@@ -89,6 +94,7 @@ def member_id_required(run: CaseRun) -> None:
     on_kafka=True,
     timeout_s=25,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def two_members(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     common = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
@@ -123,6 +129,7 @@ def two_members(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def static_restart(run: CaseRun) -> None:
     """No fault: the member with group.instance.id is closed, and opened again."""
     run.produce("orders", "first")
@@ -158,6 +165,7 @@ def static_restart(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def leave_on_close(run: CaseRun) -> None:
     """No fault."""
     run.produce("orders", "first")
@@ -180,6 +188,7 @@ def leave_on_close(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset", "heartbeat_interval_ms"),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"offsets.topic.replication.factor": 2}),
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def coordinator_moved(run: CaseRun) -> None:
     """The other node becomes the coordinator of the group."""
     run.produce("orders", "first")
@@ -215,6 +224,7 @@ def coordinator_moved(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     timeout_s=20,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def partitions_added(run: CaseRun) -> None:
     """The topic gets a second partition while it is read."""
     run.produce("orders", "first")
@@ -244,6 +254,7 @@ def partitions_added(run: CaseRun) -> None:
     on_kafka=True,
     timeout_s=25,
 )
+@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def cooperative(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     common = {

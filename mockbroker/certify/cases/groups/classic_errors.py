@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import Polled
 
+#: How long a client may try again before it reports an error: no source has a limit.
+_REPORTED_S = 20.0
 _ERRORS = Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.poll")
 
 
-def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick: bool = False) -> Case:
-    """A case of an error after which the member consumes again. then: the request that must follow the error."""
+def _recovered(
+    api: str, name: str, error: str, reason: str, *, then: str, quick: bool = False, only: str | None = None
+) -> Case:
+    """A case of an error after which the member consumes again. then: the request that must follow the error.
 
+    only: a condition on the request, without which no broker answers so; a client may send none.
+    """
+
+    @decided_by(api, then)
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
-        fault = run.cluster.faults.add(api, group="shop", times=1, error=error)
+        fault = run.cluster.faults.add(api, group="shop", times=1, error=error, filter=only, optional=only is not None)
         consumer = run.consumer(
             group_id="shop",
             auto_offset_reset="earliest",
@@ -26,6 +35,8 @@ def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick
         run.subscribe(consumer, "orders")
         polled = Polled([], [])
         run.poll_for(consumer, lambda: "first" in polled.values, "the first record", into=polled, may_fail=True)
+        if only is not None and not fault.hits:
+            run.not_exercised(f"the client has sent no {api} with {only}, which brokers answer with {error}")
         run.poll_for(consumer, lambda: fault.hits, f"{api} of the member", may_fail=True)
         refused = run.wire.requests(api).answered(error=error)
         run.poll_for(
@@ -36,7 +47,7 @@ def _recovered(api: str, name: str, error: str, reason: str, *, then: str, quick
 
         run.expect({"first", "second"} <= set(polled.values), "both records", seen=polled.values, exchanges=refused)
 
-    play.__doc__ = f"One {api} request of the group is answered with {error}."
+    play.__doc__ = f"One {api} request of the group{f' with {only}' if only else ''} is answered with {error}."
     decorate = case(
         f"groups.classic.{name}",
         title=f"{api} is refused with {error}",
@@ -71,6 +82,7 @@ join_unknown_member = _recovered(
     "UNKNOWN_MEMBER_ID",
     "The member id is not valid: the client joins again without it.",
     then="JoinGroup",
+    only='member_id!=""',
 )
 sync_rebalance = _recovered(
     "SyncGroup",
@@ -127,14 +139,15 @@ fetch_offsets_loading = _recovered(
 def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str, object]) -> Case:
     """A case of an error that the application gets."""
 
+    @decided_by(api)
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, group="shop", error=error)
         extra = dict(settings)
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", **extra)  # type: ignore[arg-type]
         run.subscribe(consumer, "orders")
 
-        # A client may not have the name of the error, or only say that it is fatal.
-        run.expect_poll_error(consumer, error, "LOCAL_FATAL", "LOCAL_OTHER")
+        # A client may not have the name of the error, or only say that it is fatal; some report it after some attempts.
+        run.expect_poll_error(consumer, error, "LOCAL_FATAL", "LOCAL_OTHER", timeout_s=_REPORTED_S)
 
     play.__doc__ = f"Every {api} request of the group is answered with {error}."
     decorate = case(
@@ -146,6 +159,7 @@ def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str
         needs=("consumer.classic",) + (("consumer.classic.static",) if settings else ()),
         settings_needed=("auto_offset_reset", *(key for key, _ in settings)),
         cluster=ClusterPlan(topics={"orders": 1}),
+        timeout_s=_REPORTED_S + 10,
     )
     return decorate(play)
 
@@ -177,12 +191,13 @@ fenced_instance = _reported(
 def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
     """A case of an error of OffsetCommit: retried, or reported by a commit that waits."""
 
+    @decided_by("OffsetCommit")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False)
         run.subscribe(consumer, "orders")
         consumer.poll_until(records=1)
-        run.cluster.faults.add("OffsetCommit", group="shop", times=1, error=error)
+        run.cluster.faults.add("OffsetCommit", group="shop", times=1 if is_retried else None, error=error)
         raised = ""
         try:
             consumer.commit(("orders", 0, 1))
@@ -196,8 +211,10 @@ def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
         else:
             run.expect(raised, "the application gets an error", seen="the commit succeeds", exchanges=sent)
             run.note(f"the client reports {raised}")
+            count = f"{len(sent)} requests"
+            run.should(len(sent) == 1, "OffsetCommit is not sent again", seen=count, exchanges=sent)
 
-    play.__doc__ = f"The first OffsetCommit request is answered with {error}."
+    play.__doc__ = f"{'The first' if is_retried else 'Every'} OffsetCommit request is answered with {error}."
     decorate = case(
         f"groups.commit.{name}",
         title=f"A commit is refused with {error}",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
+
+#: The first version of OffsetCommit with STALE_MEMBER_EPOCH (KIP-848).
+_STALE_EPOCHS_SINCE = 9
+#: How long a client may try again before it reports an error: no source has a limit.
+_REPORTED_S = 20.0
 
 
 @case(
@@ -18,6 +24,7 @@ from mockbroker.certify.driver.failure import ClientError
     cluster=ClusterPlan(topics={"orders": 1}),
     quick=True,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def fenced_epoch(run: CaseRun) -> None:
     """One heartbeat of the stable member is answered with FENCED_MEMBER_EPOCH."""
     consumer = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
@@ -44,6 +51,7 @@ def fenced_epoch(run: CaseRun) -> None:
 def _recovered(name: str, error: str, reason: str, *, then_epoch: int | None = None) -> Case:
     """A case of an error of a heartbeat after which the member consumes again."""
 
+    @decided_by("ConsumerGroupHeartbeat")
     def play(run: CaseRun) -> None:
         consumer = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
         consumer.subscribe("orders")
@@ -107,6 +115,7 @@ not_coordinator = _recovered(
 def _reported(name: str, error: str, reason: str, *settings: tuple[str, object]) -> Case:
     """A case of an error of a heartbeat that the application gets."""
 
+    @decided_by("ConsumerGroupHeartbeat")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("ConsumerGroupHeartbeat", error=error)
         consumer = run.consumer(
@@ -117,8 +126,8 @@ def _reported(name: str, error: str, reason: str, *settings: tuple[str, object])
         )
         consumer.subscribe("orders")
 
-        # A client may not have the name of the error, or only say that it is fatal.
-        run.expect_poll_error(consumer, error, "LOCAL_FATAL", "LOCAL_OTHER")
+        # A client may not have the name of the error, or only say that it is fatal; some report it after some attempts.
+        run.expect_poll_error(consumer, error, "LOCAL_FATAL", "LOCAL_OTHER", timeout_s=_REPORTED_S)
 
     play.__doc__ = f"Every heartbeat is answered with {error}."
     decorate = case(
@@ -130,6 +139,7 @@ def _reported(name: str, error: str, reason: str, *settings: tuple[str, object])
         needs=("consumer.kip848",),
         settings_needed=("auto_offset_reset", *(key for key, _ in settings)),
         cluster=ClusterPlan(topics={"orders": 1}),
+        timeout_s=_REPORTED_S + 10,
     )
     return decorate(play)
 
@@ -163,6 +173,7 @@ group_full = _reported("group-full", "GROUP_MAX_SIZE_REACHED", "The error is not
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def leave_epoch(run: CaseRun) -> None:
     """No fault."""
     _consume_and_close(run)
@@ -182,6 +193,7 @@ def leave_epoch(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def static_leave_epoch(run: CaseRun) -> None:
     """No fault: the member has group.instance.id."""
     _consume_and_close(run, group_instance_id="till-1")
@@ -215,6 +227,7 @@ def _consume_and_close(run: CaseRun, **settings: str) -> None:
     on_kafka=True,
     quick=True,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def first_heartbeat(run: CaseRun) -> None:
     """No fault."""
     run.produce("orders", "first")
@@ -225,8 +238,9 @@ def first_heartbeat(run: CaseRun) -> None:
     first, *later = run.wire.requests("ConsumerGroupHeartbeat", group="shop")
     request = first.request
     run.expect(request.member_epoch == 0, "epoch 0", seen=request.member_epoch, exchanges=first)
-    run.expect(list(request.subscribed_topic_names or ()) == ["orders"], "the topics", seen=request, exchanges=first)
-    run.expect(request.rebalance_timeout_ms > 0, "the rebalance timeout", seen=request, exchanges=first)
+    topics, timeout_ms = list(request.subscribed_topic_names or ()), request.rebalance_timeout_ms
+    run.expect(topics == ["orders"], "the topic orders", seen=topics, exchanges=first)
+    run.expect(timeout_ms > 0, "the rebalance timeout", seen=timeout_ms, exchanges=first)
     ids = {each.request.member_id for each in later}
     run.expect(ids == {first.response.member_id}, "the member id of the first answer", seen=ids, exchanges=later)
 
@@ -241,6 +255,7 @@ def first_heartbeat(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("ConsumerGroupHeartbeat")
 def heartbeat_interval(run: CaseRun) -> None:
     """The interval is 200 ms; the member polls for two seconds."""
     run.cluster.faults.add(
@@ -269,6 +284,7 @@ def heartbeat_interval(run: CaseRun) -> None:
     on_kafka=True,
     timeout_s=25,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def two_members(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     first = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
@@ -303,6 +319,7 @@ def two_members(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1, "stock": 1}),
     on_kafka=True,
 )
+@decided_by("ConsumerGroupHeartbeat")
 def regex(run: CaseRun) -> None:
     """No fault: the expression fits one of two topics."""
     run.produce("orders", "first")
@@ -327,6 +344,7 @@ def regex(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset", "enable_auto_commit"),
     cluster=ClusterPlan(topics={"orders": 1}),
 )
+@decided_by("ConsumerGroupHeartbeat")
 def commit_stale_epoch(run: CaseRun) -> None:
     """The first OffsetCommit request is answered with STALE_MEMBER_EPOCH."""
     run.produce("orders", "first")
@@ -344,5 +362,7 @@ def commit_stale_epoch(run: CaseRun) -> None:
         run.note(f"the client reports {raised}")
 
     sent = run.wire.requests("OffsetCommit")
+    if sent and sent[0].api_version < _STALE_EPOCHS_SINCE:
+        run.not_exercised(f"the client sends OffsetCommit {sent[0].api_version}: brokers answer so from version 9 on")
     is_committed = bool(sent.answered(error="NONE"))
     run.expect(bool(raised) != is_committed, "an error, or a second commit", seen=raised or "neither", exchanges=sent)

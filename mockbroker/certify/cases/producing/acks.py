@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import not_idempotent, send_error, sent_batches
 
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -21,6 +22,7 @@ _ACKS = Source("Kafka documentation", "acks", "kafka-clients ProducerConfig.ACKS
     cluster=_ONE,
     on_kafka=True,
 )
+@decided_by("Produce")
 def zero(run: CaseRun) -> None:
     """The broker appends the records and sends no answer."""
     producer = run.producer(**not_idempotent(run, acks=0))
@@ -29,7 +31,8 @@ def zero(run: CaseRun) -> None:
     run.wire.wait_until(lambda: len(sent_batches(run.wire.requests("Produce"))) == 2)
 
     produced = run.wire.requests("Produce")
-    run.expect(not any(each.error for each in deliveries), "no error", seen=deliveries, exchanges=produced)
+    errors = [each.error for each in deliveries]
+    run.expect(not any(errors), "no error", seen=errors, exchanges=produced)
     acks = {each.request.acks for each in produced}
     run.expect(acks == {0}, "acks 0 in each request", seen=acks, exchanges=produced)
     run.should(
@@ -50,6 +53,7 @@ def zero(run: CaseRun) -> None:
     settings_needed=("acks",),
     cluster=_ONE,
 )
+@decided_by("Produce")
 def zero_closed(run: CaseRun) -> None:
     """The second Produce request closes the connection; the client sends up to ten more records."""
     run.cluster.faults.add("Produce", first=2, times=1, drop="close")
@@ -81,6 +85,7 @@ def zero_closed(run: CaseRun) -> None:
     cluster=_ONE,
     on_kafka=True,
 )
+@decided_by("Produce")
 def one(run: CaseRun) -> None:
     """The broker appends two records, one after the other."""
     producer = run.producer(**not_idempotent(run, acks=1))
@@ -105,6 +110,7 @@ def one(run: CaseRun) -> None:
     on_kafka=True,
     quick=True,
 )
+@decided_by("Produce")
 def all_replicas(run: CaseRun) -> None:
     """The broker appends a record."""
     error = send_error(run.producer(acks="all"), "orders", "first")
@@ -125,6 +131,7 @@ def all_replicas(run: CaseRun) -> None:
     settings_needed=("acks",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"min.insync.replicas": 2}),
 )
+@decided_by("Produce")
 def in_sync_again(run: CaseRun) -> None:
     """The follower is stopped, and starts again after the first refused Produce request."""
     leader = run.cluster.describe_topic("orders").partitions[0].leader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.records import Codec
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, send_error, sent_batches
 from mockbroker.certify.driver.messages import SendRecord
 
 _VALUE = "one espresso, " * 50
@@ -14,8 +14,9 @@ _VALUE = "one espresso, " * 50
 def compressed(codec: str) -> Case:
     """A case in which the client compresses with a codec."""
 
+    @acknowledged("Produce")
     def play(run: CaseRun) -> None:
-        error = send_error(run.producer(compression=codec), "orders", _VALUE, _VALUE)  # type: ignore[arg-type]
+        error = send_error(acks_producer(run, compression=codec), "orders", _VALUE, _VALUE)  # type: ignore[arg-type]
 
         produced = run.wire.requests("Produce")
         batches = sent_batches(produced)
@@ -55,14 +56,15 @@ zstd = compressed("zstd")
     settings_needed=("compression",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Produce": 6}),
 )
+@acknowledged("Produce")
 def zstd_old_broker(run: CaseRun) -> None:
     """ApiVersions lists Produce up to version 6 only."""
-    error = send_error(run.producer(compression="zstd"), "orders", _VALUE, timeout_ms=3000)
+    error = send_error(acks_producer(run, compression="zstd"), "orders", _VALUE, timeout_ms=3000)
 
     produced = run.wire.requests("Produce")
     codecs = {each.batch.codec for each in sent_batches(produced)}
     run.note(f"the record {'fails with ' + error.name if error else 'is delivered with another codec'}")
-    run.expect(Codec.ZSTD not in codecs, "no batch with zstd", seen=f"{codecs}", exchanges=produced)
+    run.expect(Codec.ZSTD not in codecs, "no batch with zstd", seen=codecs, exchanges=produced)
 
 
 @case(
@@ -74,13 +76,16 @@ def zstd_old_broker(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"compression.type": "gzip"}),
 )
+@acknowledged("Produce")
 def topic_codec(run: CaseRun) -> None:
     """The topic has compression.type=gzip: the broker compresses what arrives."""
-    error = send_error(run.producer(), "orders", _VALUE)
+    error = send_error(acks_producer(run), "orders", _VALUE)
 
     values = [record.value for record in run.cluster.read("orders")]
-    run.expect(error is None, "the record is delivered", seen=error)
-    run.expect(values == [_VALUE.encode()], "the record as it was sent", seen=values)
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Produce"))
+    run.expect(
+        values == [_VALUE.encode()], "the record as it was sent", seen=values, exchanges=run.wire.requests("Produce")
+    )
 
 
 @case(
@@ -93,16 +98,19 @@ def topic_codec(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@acknowledged("Produce")
 def headers(run: CaseRun) -> None:
     """The broker appends the record."""
     record = SendRecord(value=None, key="", headers=(("a", ""), ("a", "second"), ("unicode", "\u00e9\u4e2d")))
 
-    error = send_error(run.producer(), "orders", record)
+    error = send_error(acks_producer(run), "orders", record)
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=produced)
     [sent] = sent_batches(produced)[0].batch.records()
     found = list(sent.headers)
     expected = [("a", b""), ("a", b"second"), ("unicode", "\u00e9\u4e2d".encode())]
-    run.expect((sent.key, sent.value) == (b"", None), "key '' and value null", seen=(sent.key, sent.value))
+    run.expect(
+        (sent.key, sent.value) == (b"", None), "key '' and value null", seen=[sent.key, sent.value], exchanges=produced
+    )
     run.expect(found == expected, "three headers in order", seen=found, exchanges=produced)

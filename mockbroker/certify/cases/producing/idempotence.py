@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import error_name, send_error, sent_batches, stored_values
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.producer_calls import (
+    describe_producer,
+    error_name,
+    require_version,
+    send_error,
+    sent_batches,
+    stored_values,
+)
+from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.driver.messages import ErrorInfo
 
 _ONE = ClusterPlan(topics={"orders": 1})
 _GUARANTEES = Source("KIP-98", "Idempotent Producer Guarantees")
 #: With the start of the log the client recognizes that its state is lost, and not only not known at this moment.
 _LOG_START: dict[str, int | str | bool | None] = {"responses.partition_responses.log_start_offset": 0}
+#: The first version of Produce with it (KIP-107).
+_LOG_START_SINCE = 5
 _NEEDS = ("producer.idempotence",)
 
 
@@ -23,6 +35,7 @@ _NEEDS = ("producer.idempotence",)
     cluster=_ONE,
     quick=True,
 )
+@decided_by("Produce", "InitProducerId")
 def answer_lost(run: CaseRun) -> None:
     """The first Produce request is handled; instead of its answer the connection is closed."""
     run.cluster.faults.add("Produce", times=1, after=True, drop="close")
@@ -46,6 +59,7 @@ def answer_lost(run: CaseRun) -> None:
     cluster=_ONE,
     on_kafka=True,
 )
+@decided_by("Produce", "InitProducerId")
 def sequences(run: CaseRun) -> None:
     """Three sends of two records each; nothing fails."""
     producer = run.producer(idempotence=True, acks="all")
@@ -80,6 +94,7 @@ def sequences(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
 )
+@decided_by("Produce", "InitProducerId")
 def sequences_by_partition(run: CaseRun) -> None:
     """One record for each of two partitions, twice."""
     producer = run.producer(idempotence=True, acks="all")
@@ -105,6 +120,7 @@ def sequences_by_partition(run: CaseRun) -> None:
     cluster=_ONE,
     quick=True,
 )
+@decided_by("Produce", "InitProducerId")
 def order_kept(run: CaseRun) -> None:
     """The second Produce request is answered with NOT_ENOUGH_REPLICAS; the batches behind it arrive without it."""
     run.cluster.faults.add("Produce", first=2, times=1, error="NOT_ENOUGH_REPLICAS")
@@ -130,9 +146,10 @@ def order_kept(run: CaseRun) -> None:
     settings_needed=("batch_size",),
     cluster=_ONE,
 )
+@decided_by("Produce", "InitProducerId")
 def answers_lost(run: CaseRun) -> None:
     """The second and the fifth Produce request are handled; instead of their answers the connection is closed."""
-    run.cluster.faults.add("Produce", first=2, every=3, times=2, after=True, drop="close", optional=True)
+    fault = run.cluster.faults.add("Produce", first=2, every=3, times=2, after=True, drop="close", optional=True)
     values = [f"{number:03}" + "x" * 100 for number in range(20)]
 
     error = send_error(run.producer(idempotence=True, acks="all", batch_size=200), "orders", *values)
@@ -141,6 +158,8 @@ def answers_lost(run: CaseRun) -> None:
     stored = stored_values(run)
     run.expect(error is None, "all records are delivered", seen=error, exchanges=produced)
     run.expect(stored == values, "each record once, in the order of the application", seen=[v[:3] for v in stored])
+    if not fault.hits:
+        run.not_exercised("the client has sent one Produce request: no batch was behind it")
 
 
 @case(
@@ -152,6 +171,7 @@ def answers_lost(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce", "InitProducerId")
 def duplicate(run: CaseRun) -> None:
     """The first Produce request is appended, and answered with DUPLICATE_SEQUENCE_NUMBER."""
     run.cluster.faults.add("Produce", times=1, after=True, error="DUPLICATE_SEQUENCE_NUMBER")
@@ -175,6 +195,7 @@ def duplicate(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce", "InitProducerId")
 def unknown_producer_id(run: CaseRun) -> None:
     """The second Produce request is answered with UNKNOWN_PRODUCER_ID."""
     run.cluster.faults.add("Produce", first=2, times=1, error="UNKNOWN_PRODUCER_ID", set_fields=_LOG_START)
@@ -184,12 +205,13 @@ def unknown_producer_id(run: CaseRun) -> None:
 
     produced = run.wire.requests("Produce")
     batches = sent_batches(produced)
+    require_version(run, produced, _LOG_START_SINCE, "the start of the log")
     run.expect(errors == [None, None], "both records are delivered", seen=errors, exchanges=produced)
     before, after = batches[1], batches[-1]
     run.expect(
         after.producer != before.producer and after.batch.base_sequence == 0,
         "the retry has another epoch and sequence 0",
-        seen=f"{after.producer}, sequence {after.batch.base_sequence}",
+        seen=describe_producer(after),
         exchanges=[before.exchange, after.exchange],
     )
 
@@ -197,6 +219,7 @@ def unknown_producer_id(run: CaseRun) -> None:
 def initialized_after(code: str, name: str) -> Case:
     """A case in which InitProducerId of an idempotent producer is refused once with a retriable error."""
 
+    @decided_by("InitProducerId")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("InitProducerId", times=1, error=code)
 
@@ -230,6 +253,7 @@ id_while_loading = initialized_after("COORDINATOR_LOAD_IN_PROGRESS", "id-while-l
     needs=_NEEDS,
     cluster=_ONE,
 )
+@decided_by("Produce", "InitProducerId")
 def not_authorized(run: CaseRun) -> None:
     """Each InitProducerId request is answered with CLUSTER_AUTHORIZATION_FAILED."""
     run.cluster.faults.add("InitProducerId", error="CLUSTER_AUTHORIZATION_FAILED")
@@ -255,9 +279,18 @@ def not_authorized(run: CaseRun) -> None:
     settings_needed=("max_in_flight", "idempotence"),
     cluster=_ONE,
 )
+@decided_by("Produce", "InitProducerId")
 def six_in_flight(run: CaseRun) -> None:
     """Nothing fails at the broker."""
-    with run.expect_error():
-        run.producer(idempotence=True, acks="all", max_in_flight=6).send("orders", "first")
+    error: ErrorInfo | None
+    try:
+        error = send_error(run.producer(idempotence=True, acks="all", max_in_flight=6), "orders", "first")
+    except ClientError as raised:
+        if raised.name == "LOCAL_UNSUPPORTED":
+            raise
+        error = raised.info
 
-    run.wire.assert_never("Produce")
+    produced = run.wire.requests("Produce")
+    ids = {each.batch.producer_id for each in sent_batches(produced)}
+    run.expect(error or ids == {-1}, "an error, or batches without a producer id", seen=ids, exchanges=produced)
+    run.expect(not error or not produced, "no Produce request with the error", seen=error, exchanges=produced)

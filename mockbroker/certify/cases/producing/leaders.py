@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, asks_for, require_version
 from mockbroker.certify.driver.handles import ProducerHandle
 
 _TWO = ClusterPlan(nodes=2, topics={"orders": 1})
+#: The first versions of Produce with hints (KIP-951) and with topic ids (KIP-516).
+_HINTS_SINCE = 10
+_TOPIC_IDS_SINCE = 13
+#: The first version of Metadata with leader epochs (KIP-320).
+_EPOCHS_SINCE = 7
 _BOOTSTRAPPING = Source("Kafka protocol guide", "Partitioning and bootstrapping", "kafka-clients Callback.onCompletion")
 
 
@@ -30,9 +36,10 @@ def _send(run: CaseRun, producer: ProducerHandle, value: str) -> None:
     cluster=_TWO,
     quick=True,
 )
+@acknowledged("Produce", "Metadata")
 def moved(run: CaseRun) -> None:
     """After the first record, the other node becomes the leader."""
-    producer = run.producer()
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
 
@@ -52,19 +59,21 @@ def moved(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, versions={"Produce": 9}),
 )
+@acknowledged("Produce", "Metadata")
 def moved_without_hint(run: CaseRun) -> None:
     """The broker has Produce up to version 9, without hints; the leader moves after the first record."""
-    producer = run.producer()
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
 
     _send(run, producer, "second")
 
     refused = run.wire.requests("Produce").answered(error="NOT_LEADER_OR_FOLLOWER")
-    run.expect(len(refused) <= 3, "few attempts at the old leader", seen=f"{len(refused)}", exchanges=refused)
-    if refused:
-        asked = run.find_request("Metadata", after=refused[0])
-        run.expect(asked, "a Metadata request after the error", seen="none", exchanges=refused)
+    if not refused:
+        run.not_exercised("the client has sent nothing to the old leader after the move: it was not refused")
+    asked = run.find_request("Metadata", after=refused[0])
+    run.expect(asked, "a Metadata request after the error", seen="none", exchanges=refused)
+    run.note(f"{len(refused)} attempts at the old leader")
 
 
 @case(
@@ -76,16 +85,21 @@ def moved_without_hint(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_TWO,
 )
+@acknowledged("Produce", "Metadata")
 def hint_used(run: CaseRun) -> None:
     """The leader moves after the first record. For 1.5 seconds Metadata answers have the old leader and epoch."""
-    producer = run.producer()
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.faults.add("Metadata", stale=True, until_ms=1500, optional=True)
     run.cluster.move_leader("orders", 0)
 
     _send(run, producer, "second")
 
-    refused = run.wire.requests("Produce").answered(error="NOT_LEADER_OR_FOLLOWER")
+    produced = run.wire.requests("Produce")
+    require_version(run, produced, _HINTS_SINCE, "the new leader")
+    refused = produced.answered(error="NOT_LEADER_OR_FOLLOWER")
+    if not refused:
+        run.not_exercised("the client has sent nothing to the old leader after the move: it got no hint")
     run.expect(len(refused) <= 1, "one attempt at the old leader", seen=f"{len(refused)} attempts", exchanges=refused)
 
 
@@ -98,18 +112,20 @@ def hint_used(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_TWO,
 )
+@acknowledged("Produce", "Metadata")
 def older_epoch_ignored(run: CaseRun) -> None:
     """When the client has produced to a new leader, Metadata answers have the old one and its epoch for 1.5 seconds."""
     old = _leader(run)
-    producer = run.producer(metadata_max_age_ms=300)
+    producer = acks_producer(run, metadata_max_age_ms=300)
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
     _send(run, producer, "second")
-    run.find_request("Metadata", after=run.wire.requests("Produce")[-1], topic="orders", answered=True)
+    run.find_request("Metadata", after=run.wire.requests("Produce")[-1], where=asks_for("orders"), answered=True)
     rows = {"topics.partitions.leader_id": old, "topics.partitions.leader_epoch": 0}
     run.cluster.faults.add("Metadata", topic="orders", set_fields=rows, until_ms=1500, optional=True)
     seen = run.cluster.journal.last_number
-    stale = list(run.find_request("Metadata", after=seen, topic="orders", answered=True, timeout_s=1) or ())
+    found = run.find_request("Metadata", after=seen, where=asks_for("orders"), answered=True, timeout_s=1)
+    stale = list(found or ())
 
     [delivery] = producer.send("orders", "third")
 
@@ -117,6 +133,9 @@ def older_epoch_ignored(run: CaseRun) -> None:
     refused = produced.answered(error="NOT_LEADER_OR_FOLLOWER")
     run.expect(delivery.error is None, "the record is delivered", seen=delivery.error, exchanges=[*stale, *produced])
     run.expect(not refused, "no Produce to the old leader", seen=f"{len(refused)}", exchanges=[*stale, *refused])
+    require_version(run, run.wire.requests("Metadata"), _EPOCHS_SINCE, "leader epochs")
+    if not any(each.arrived_ns < produced[0].arrived_ns for each in run.wire.requests("Metadata", after=seen)):
+        run.not_exercised("the client has not asked for metadata while they were old")
 
 
 @case(
@@ -128,16 +147,18 @@ def older_epoch_ignored(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_TWO,
 )
+@acknowledged("Produce", "Metadata")
 def stopped(run: CaseRun) -> None:
     """After the first record, the leader's node is stopped: leadership moves to the other node, connections close."""
-    producer = run.producer()
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.stop_node(_leader(run))
 
     _send(run, producer, "second")
 
     values = [record.value for record in run.cluster.read("orders")]
-    run.expect(values == [b"first", b"second"], "both records stand in the log", seen=values)
+    produced = run.wire.requests("Produce")
+    run.expect(values == [b"first", b"second"], "both records stand in the log", seen=values, exchanges=produced)
 
 
 @case(
@@ -149,21 +170,23 @@ def stopped(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(nodes=3, topics={"orders": 1}),
 )
+@acknowledged("Produce", "Metadata")
 def crashed(run: CaseRun) -> None:
-    """The leader is killed; another node is elected when a record has been given to the producer."""
-    producer = run.producer()
+    """The leader is killed. Another node is elected when the client has then asked for metadata, or after a second."""
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.kill_node(_leader(run))
     seen = run.cluster.journal.last_number
     sending = run.in_background(lambda: producer.send("orders", "second"))
-    run.wire.wait_for_request("Metadata", after=seen)
+    run.find_request("Metadata", after=seen, timeout_s=1)
     run.cluster.clock.advance(9_000)
 
     [delivery] = sending.result()
 
     values = [record.value for record in run.cluster.read("orders")]
-    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
-    run.expect(values == [b"first", b"second"], "both records stand in the log", seen=values)
+    sent = [*run.wire.requests("Metadata", after=seen), *run.wire.requests("Produce", after=seen)]
+    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error, exchanges=sent)
+    run.expect(values == [b"first", b"second"], "both records stand in the log", seen=values, exchanges=sent)
 
 
 @case(
@@ -175,13 +198,14 @@ def crashed(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"default.replication.factor": 1}),
 )
+@acknowledged("Produce", "Metadata")
 def none_for_a_time(run: CaseRun) -> None:
     """The only replica's node is down when the client sends; it starts after the second Metadata request."""
     leader = _leader(run)
     run.cluster.stop_node(leader)
-    producer = run.producer()
+    producer = acks_producer(run)
     sending = run.in_background(lambda: producer.send("orders", "first"))
-    run.wire.wait_for_request("Metadata", topic="orders", count=2, answered=True)
+    run.wire.wait_for_request("Metadata", where=asks_for("orders"), count=2, answered=True)
     run.cluster.start_node(leader)
 
     [delivery] = sending.result()
@@ -199,9 +223,10 @@ def none_for_a_time(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"auto.create.topics.enable": False}),
 )
+@acknowledged("Produce", "Metadata")
 def topic_recreated(run: CaseRun) -> None:
     """After the first record, the topic is deleted and created again."""
-    producer = run.producer()
+    producer = acks_producer(run)
     _send(run, producer, "first")
     run.cluster.delete_topic("orders")
     run.cluster.create_topic("orders")
@@ -209,4 +234,6 @@ def topic_recreated(run: CaseRun) -> None:
     _send(run, producer, "second")
 
     values = [record.value for record in run.cluster.read("orders")]
-    run.expect(values == [b"second"], "the second record stands in the new topic", seen=values)
+    produced = run.wire.requests("Produce")
+    run.expect(values == [b"second"], "the second record stands in the new topic", seen=values, exchanges=produced)
+    require_version(run, produced, _TOPIC_IDS_SINCE, "UNKNOWN_TOPIC_ID")

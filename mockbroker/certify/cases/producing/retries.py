@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import not_idempotent, sent_batches
+from mockbroker.certify.cases.producer_calls import (
+    acknowledged,
+    acks_producer,
+    not_idempotent,
+    require_version,
+    send_error,
+    sent_batches,
+)
 from mockbroker.certify.driver.messages import SendRecord
 
+#: How often a client may try before it asks: its timers for retries and for metadata run at the same time.
+_ATTEMPTS_MAX = 2
+#: How long the case waits for a Metadata request, seconds; some clients send none until the last answer is 5 s old.
+_REFRESHED_S = 7.0
 _ONE = ClusterPlan(topics={"orders": 1})
 
 
-def refused_once(code: str, name: str, *, level: Level = Level.MUST, quick: bool = False) -> Case:
-    """A case in which the first Produce request is refused with a retriable error."""
+def refused_once(
+    code: str, name: str, *, level: Level = Level.MUST, quick: bool = False, first_version: int = 0
+) -> Case:
+    """A case in which the first Produce request is refused with a retriable error. first_version: that can have it."""
 
+    @acknowledged("Produce")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("Produce", times=1, error=code)
 
-        [delivery] = run.producer().send("orders", "first")
+        [delivery] = acks_producer(run).send("orders", "first")
 
+        require_version(run, run.wire.requests("Produce"), first_version, code)
         refused, *retried = run.wire.requests("Produce")
         values = [record.value for record in run.cluster.read("orders")]
         run.expect(delivery.error is None, "the record is delivered by a retry", seen=delivery.error, exchanges=refused)
@@ -40,7 +55,8 @@ def refused_once(code: str, name: str, *, level: Level = Level.MUST, quick: bool
 not_leader = refused_once("NOT_LEADER_OR_FOLLOWER", "not-leader", quick=True)
 unknown_topic = refused_once("UNKNOWN_TOPIC_OR_PARTITION", "unknown-topic")
 leader_not_available = refused_once("LEADER_NOT_AVAILABLE", "leader-not-available")
-storage_error = refused_once("KAFKA_STORAGE_ERROR", "storage-error")
+# Source: KIP-112, "Public Interfaces".
+storage_error = refused_once("KAFKA_STORAGE_ERROR", "storage-error", first_version=4)
 not_enough_replicas = refused_once("NOT_ENOUGH_REPLICAS", "not-enough-replicas")
 request_timed_out = refused_once("REQUEST_TIMED_OUT", "request-timed-out")
 corrupt_message = refused_once("CORRUPT_MESSAGE", "corrupt-message", level=Level.SHOULD)
@@ -50,23 +66,34 @@ corrupt_message = refused_once("CORRUPT_MESSAGE", "corrupt-message", level=Level
     "producing.retries.not-leader-refreshes",
     title="Metadata is refreshed after NOT_LEADER_OR_FOLLOWER",
     level=Level.SHOULD,
-    rule="The error says that the client's metadata are out of date: the client requests new ones.",
+    rule="The error says that metadata are out of date: the client soon requests new ones.",
     source=Source(
         "Kafka protocol guide", "Partitioning and bootstrapping", "kafka-clients NotLeaderOrFollowerException"
     ),
     needs=("producer",),
     cluster=_ONE,
 )
+@acknowledged("Produce", "Metadata")
 def not_leader_refreshes(run: CaseRun) -> None:
-    """The first Produce request is answered with NOT_LEADER_OR_FOLLOWER; no leader has moved."""
-    run.cluster.faults.add("Produce", times=1, error="NOT_LEADER_OR_FOLLOWER")
+    """Produce is answered with NOT_LEADER_OR_FOLLOWER until Metadata is requested after that; no leader has moved."""
+    fault = run.cluster.faults.add("Produce", error="NOT_LEADER_OR_FOLLOWER")
+    producer = acks_producer(run)
+    sending = run.in_background(lambda: send_error(producer, "orders", "first", timeout_ms=10_000))
+    first = run.wire.wait_for_request("Produce", error="NOT_LEADER_OR_FOLLOWER")[0]
+    refreshed = list(run.find_request("Metadata", after=first, timeout_s=_REFRESHED_S) or ())
+    fault.remove()
 
-    [delivery] = run.producer().send("orders", "first")
+    error = sending.result()
 
-    refused = run.wire.requests("Produce")[0]
-    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error, exchanges=refused)
-    refreshed = run.find_request("Metadata", after=refused)
-    run.expect(refreshed, "a Metadata request after the error", seen="none", exchanges=refused)
+    produced = run.wire.requests("Produce")
+    attempts = [each for each in produced if not refreshed or each.number < refreshed[0].number]
+    run.expect(
+        refreshed and len(attempts) <= _ATTEMPTS_MAX,
+        f"a Metadata request after the error, before more than {_ATTEMPTS_MAX} attempts",
+        seen=f"{len(attempts)} Produce requests {'before it' if refreshed else 'without one'}",
+        exchanges=[*attempts, *refreshed[:1]],
+    )
+    run.expect(error is None, "the record is delivered then", seen=error, exchanges=produced)
 
 
 @case(
@@ -80,6 +107,7 @@ def not_leader_refreshes(run: CaseRun) -> None:
     needs=("producer.idempotence",),
     cluster=_ONE,
 )
+@acknowledged("Produce")
 def after_append(run: CaseRun) -> None:
     """The first Produce request is appended, and answered with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     run.cluster.faults.add("Produce", times=1, after=True, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND")
@@ -102,16 +130,19 @@ def after_append(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 2}),
 )
+@acknowledged("Produce")
 def one_partition(run: CaseRun) -> None:
     """The first batch for partition 0 is answered with NOT_LEADER_OR_FOLLOWER; partition 1 is appended."""
     run.cluster.faults.add("Produce", partition=0, times=1, error="NOT_LEADER_OR_FOLLOWER")
-    producer = run.producer(linger_ms=50) if "linger_ms" in run.hello.settings else run.producer()
+    producer = acks_producer(run, linger_ms=50) if run.has_setting("linger_ms") else acks_producer(run)
 
     deliveries = producer.send("orders", *(_record(value, partition) for partition, value in enumerate(["a", "b"])))
 
     produced = run.wire.requests("Produce")
     values = [[each.value for each in run.cluster.read("orders", partition=partition)] for partition in (0, 1)]
-    run.expect(not any(each.error for each in deliveries), "both records are delivered", seen=deliveries)
+    run.expect(
+        not any(each.error for each in deliveries), "both records are delivered", seen=deliveries, exchanges=produced
+    )
     run.expect(values == [[b"a"], [b"b"]], "each record stands once in the log", seen=values, exchanges=produced)
     count = len(sent_batches(produced, 1))
     run.expect(count == 1, "the batch of partition 1 is sent once", seen=f"{count} times", exchanges=produced)
@@ -131,13 +162,14 @@ def _record(value: str, partition: int) -> SendRecord:
     settings_needed=("retries",),
     cluster=_ONE,
 )
+@acknowledged("Produce")
 def no_retries(run: CaseRun) -> None:
     """The first Produce request is answered with NOT_ENOUGH_REPLICAS."""
     run.cluster.faults.add("Produce", times=1, error="NOT_ENOUGH_REPLICAS")
 
-    [delivery] = run.producer(**not_idempotent(run, retries=0)).send("orders", "first")
+    [delivery] = acks_producer(run, **not_idempotent(run, retries=0)).send("orders", "first")
 
     produced = run.wire.requests("Produce")
     name = delivery.error.name if delivery.error else None
-    run.expect(name == "NOT_ENOUGH_REPLICAS", "the error of the broker", seen=delivery, exchanges=produced)
+    run.expect(name == "NOT_ENOUGH_REPLICAS", "the error of the broker", seen=delivery.error, exchanges=produced)
     run.expect(len(produced) == 1, "one Produce request", seen=f"{len(produced)}", exchanges=produced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import require_version
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
@@ -16,10 +17,12 @@ from mockbroker.certify.cases.transaction_calls import (
 )
 from mockbroker.certify.driver.messages import ErrorInfo
 
-#: The versions with which a client says that it knows an error. Source: KIP-890, KIP-447, "Public Interfaces".
+#: The versions with which a client says that it knows an error. Source: KIP-890, KIP-588, KIP-447, "Public Interfaces".
 _FIRST_VERSIONS = {
     ("Produce", "TRANSACTION_ABORTABLE"): 11,
     ("EndTxn", "TRANSACTION_ABORTABLE"): 4,
+    ("EndTxn", "PRODUCER_FENCED"): 2,
+    ("AddPartitionsToTxn", "PRODUCER_FENCED"): 2,
     ("AddOffsetsToTxn", "TRANSACTION_ABORTABLE"): 4,
     ("TxnOffsetCommit", "TRANSACTION_ABORTABLE"): 4,
     ("TxnOffsetCommit", "ILLEGAL_GENERATION"): 3,
@@ -34,6 +37,7 @@ _KIP_890 = Source("KIP-890", "Proposed Changes, TRANSACTION_ABORTABLE", "KIP-105
 def abortable(api: str, code: str, name: str, source: Source, *, level: Level = Level.MUST) -> Case:
     """A case in which a request of the first transaction is refused with an abortable error."""
 
+    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         producer = open_producer(run)
@@ -42,7 +46,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         else:
             error = commit_one(producer, "first")
         refused = run.wire.requests(api)
-        require_version(refused, _FIRST_VERSIONS.get((api, code), 0), code)
+        require_version(run, refused, _FIRST_VERSIONS.get((api, code), 0), code)
         run.expect(error, "the application sees the error", seen="none", exchanges=refused)
 
         producer.abort_transaction()
@@ -83,6 +87,7 @@ fenced_instance = abortable("TxnOffsetCommit", "FENCED_INSTANCE_ID", "fenced-ins
 def fatal(api: str, code: str, name: str, source: Source) -> Case:
     """A case in which a request of a transaction is refused with an error that the producer does not survive."""
 
+    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, error=code)
         producer = open_producer(run)
@@ -90,6 +95,7 @@ def fatal(api: str, code: str, name: str, source: Source) -> Case:
         errors: list[ErrorInfo | None] = [commit_one(producer, value) for value in ("first", "second")]
 
         refused = run.wire.requests(api)
+        require_version(run, refused, _FIRST_VERSIONS.get((api, code), 0), code)
         run.expect(errors[0], "the application sees the error", seen="none", exchanges=refused)
         run.expect(errors[1], "the producer cannot be used any more", seen="a second commit", exchanges=refused)
         run.should(errors[0] and errors[0].name == code, code, seen=errors[0], exchanges=refused)
@@ -125,6 +131,7 @@ mapping_add = fatal("AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING", "id-map
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def init_authorization(run: CaseRun) -> None:
     """Each InitProducerId request is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
     run.cluster.faults.add("InitProducerId", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")

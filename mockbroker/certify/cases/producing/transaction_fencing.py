@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
@@ -44,6 +45,7 @@ def _fails_to_commit(run: CaseRun, producer: ProducerHandle, value: str) -> None
     cluster=ONE,
     quick=True,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def second_producer(run: CaseRun) -> None:
     """Nothing fails by a fault: the coordinator raises the epoch for the second producer."""
     old = open_producer(run, "old")
@@ -68,6 +70,7 @@ def second_producer(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def unusable(run: CaseRun) -> None:
     """The second producer commits a transaction, before the first one tries to go on."""
     old = open_producer(run, "old")
@@ -93,6 +96,7 @@ def unusable(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def crash(run: CaseRun) -> None:
     """The process of the first producer is killed; its transaction has one record."""
     other = run.second_driver()
@@ -119,6 +123,7 @@ def crash(run: CaseRun) -> None:
     settings_needed=("transaction_timeout_ms",),
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timed_out(run: CaseRun) -> None:
     """The transaction timeout is 20 s. The cluster's clock moves by 60 s before the commit."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=20_000)
@@ -145,6 +150,7 @@ def timed_out(run: CaseRun) -> None:
     cluster=ONE,
     on_kafka=True,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timeout_in_request(run: CaseRun) -> None:
     """Nothing fails. The transaction timeout is 21 s."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=21_000)
@@ -167,6 +173,7 @@ def timeout_in_request(run: CaseRun) -> None:
     settings_needed=("transaction_timeout_ms",),
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timeout_too_long(run: CaseRun) -> None:
     """transaction.max.timeout.ms is 15 minutes; the producer asks for 20."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=1_200_000)
@@ -188,6 +195,7 @@ def timeout_too_long(run: CaseRun) -> None:
     needs=(*NEEDS, "consumer.offsets"),
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_committed(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_offset(open_producer(run), run.consumer(group_id="shop"), 7)
@@ -206,6 +214,7 @@ def offsets_committed(run: CaseRun) -> None:
     needs=(*NEEDS, "consumer.offsets"),
     cluster=ONE,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_aborted(run: CaseRun) -> None:
     """Nothing fails. The transaction with offset 7 is aborted, one with offset 3 is committed."""
     producer, consumer = open_producer(run), run.consumer(group_id="shop")
@@ -232,11 +241,12 @@ def offsets_aborted(run: CaseRun) -> None:
     cluster=ONE,
     on_kafka=True,
 )
+@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_of_member(run: CaseRun) -> None:
     """The consumer is a member of the group and has read one record."""
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False)
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
     consumer.poll_until(records=1)
 
     error = commit_offset(open_producer(run), consumer, 1)
@@ -246,4 +256,5 @@ def offsets_of_member(run: CaseRun) -> None:
     run.expect(error is None, "the transaction is committed", seen=error, exchanges=sent)
     expected = (joined.response.member_id, joined.response.generation_id)
     given = (sent[-1].request.member_id, sent[-1].request.generation_id_or_member_epoch)
-    run.expect(given == expected, f"member and generation {expected}", seen=given, exchanges=[joined, *sent])
+    wanted = f"member {expected[0]} and generation {expected[1]}"
+    run.expect(given == expected, wanted, seen=f"{given[0]!s}, {given[1]}", exchanges=[joined, *sent])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
+from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
     NEEDS,
@@ -21,6 +22,7 @@ _SOURCE = Source("KIP-98", "RPC Protocol, error codes", "kafka-clients KafkaProd
 def retried(api: str, code: str, name: str) -> Case:
     """A case in which a request of a transaction is refused once with a retriable error."""
 
+    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         if api in _OF_OFFSETS:
@@ -72,6 +74,7 @@ commit_not_coordinator = retried("TxnOffsetCommit", "NOT_COORDINATOR", "commit-n
     needs=NEEDS,
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"transaction.state.log.replication.factor": 2}),
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def coordinator_moved(run: CaseRun) -> None:
     """After the record is sent, the other node becomes the coordinator."""
     producer = open_producer(run)
@@ -102,6 +105,7 @@ def coordinator_moved(run: CaseRun) -> None:
         properties={"transaction.state.log.replication.factor": 2, "transaction.state.log.min.isr": 1},
     ),
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def coordinator_stopped(run: CaseRun) -> None:
     """After the record is sent, the coordinator's node is stopped: the other one takes over."""
     producer = open_producer(run)

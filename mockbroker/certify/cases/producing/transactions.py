@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import send_error, sent_batches
+from mockbroker.certify.cases.deciding import decided_by
+from mockbroker.certify.cases.producer_calls import describe_producer, send_error, sent_batches
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
     FIRST_PROTOCOL,
@@ -26,6 +27,7 @@ from mockbroker.certify.cases.transaction_calls import (
     cluster=ONE,
     quick=True,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def commit(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_one(open_producer(run), "first")
@@ -45,6 +47,7 @@ def commit(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def abort(run: CaseRun) -> None:
     """Nothing fails."""
     producer = open_producer(run)
@@ -71,6 +74,7 @@ def abort(run: CaseRun) -> None:
     cluster=ONE,
     on_kafka=True,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def batches(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_one(open_producer(run), "first")
@@ -81,7 +85,9 @@ def batches(run: CaseRun) -> None:
     run.expect({each.request.transactional_id for each in produced} == {"shop"}, "the id `shop`", exchanges=produced)
     seen = [(each.producer, each.batch.is_transactional) for each in sent_batches(produced)]
     expected = ((given.producer_id, given.producer_epoch), True)
-    run.expect(set(seen) == {expected}, f"{expected}", seen=seen, exchanges=produced)
+    texts = [f"id {each[0][0]}, epoch {each[0][1]}, transactional: {'yes' if each[1] else 'no'}" for each in seen]
+    wanted = f"batches with the id {given.producer_id} and epoch {given.producer_epoch} that are transactional"
+    run.expect(set(seen) == {expected}, wanted, seen="; ".join(texts), exchanges=produced)
 
 
 @case(
@@ -93,6 +99,7 @@ def batches(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=FIRST_PROTOCOL,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def partition_added_first(run: CaseRun) -> None:
     """The cluster has transaction.version 1, without KIP-890's second part."""
     error = commit_one(open_producer(run), "first")
@@ -117,6 +124,7 @@ def partition_added_first(run: CaseRun) -> None:
     cluster=ONE,
     on_kafka=True,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def second_protocol(run: CaseRun) -> None:
     """The cluster has transaction.version 2, as it is the default."""
     error = commit_one(open_producer(run), "first")
@@ -137,6 +145,7 @@ def second_protocol(run: CaseRun) -> None:
     cluster=ONE,
     on_kafka=True,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def epoch_of_answer(run: CaseRun) -> None:
     """EndTxn is answered with the next epoch, if the client sends version 5 or later."""
     producer = open_producer(run)
@@ -146,14 +155,13 @@ def epoch_of_answer(run: CaseRun) -> None:
     produced = run.wire.requests("Produce")
     run.expect(errors == [None, None], "both are committed", seen=errors, exchanges=[*ended, *produced])
     if ended[0].api_version < 5:
-        run.note(f"EndTxn {ended[0].api_version}: the answer has no epoch")
-        return
+        run.not_exercised(f"the client sends EndTxn {ended[0].api_version}, whose answer has no epoch")
     given = (ended[0].response.producer_id, ended[0].response.producer_epoch)
     [batch] = sent_batches(produced[-1:])
     run.expect(
         (batch.producer, batch.batch.base_sequence) == (given, 0),
-        f"{given} and sequence 0",
-        seen=f"{batch.producer} and sequence {batch.batch.base_sequence}",
+        f"producer id {given[0]}, epoch {given[1]}, sequence 0",
+        seen=describe_producer(batch),
         exchanges=[ended[0], produced[-1]],
     )
 
@@ -167,6 +175,7 @@ def epoch_of_answer(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def commit_lost(run: CaseRun) -> None:
     """The first EndTxn request is handled; instead of its answer the connection is closed."""
     run.cluster.faults.add("EndTxn", times=1, after=True, drop="close")
@@ -189,6 +198,7 @@ def commit_lost(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def failed_record(run: CaseRun) -> None:
     """The second Produce request is answered with INVALID_RECORD."""
     run.cluster.faults.add("Produce", first=2, times=1, error="INVALID_RECORD")
@@ -215,6 +225,7 @@ def failed_record(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
 )
+@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def record_outside(run: CaseRun) -> None:
     """Nothing fails at the broker."""
     error = send_error(open_producer(run), "orders", "first", timeout_ms=3000)
