@@ -123,6 +123,10 @@ class FaultFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cluster_faults: tuple[ClusterFault, ...] = ()
 
 
+#: Made when the module is loaded: msgspec 0.22 can crash when two threads use a type for the first time at once.
+_FILES = msgspec.json.Decoder(FaultFile)
+
+
 def fault_from_json(value: object) -> Fault:
     """A fault from its JSON form. Raises: FaultError for a wrong form; the content is not checked."""
     try:
@@ -134,7 +138,7 @@ def fault_from_json(value: object) -> Fault:
 def faults_from_text(text: str | bytes) -> tuple[Fault | ClusterFault, ...]:
     """The faults of a JSON file. Raises: FaultError for a wrong form; the content is not checked."""
     try:
-        file = msgspec.json.decode(text, type=FaultFile)
+        file = _FILES.decode(text)
     except msgspec.DecodeError as error:
         raise explain_wrong_json(error, FaultFile, Fault, When, Then, ClusterFault) from error
     return *file.faults, *file.cluster_faults
