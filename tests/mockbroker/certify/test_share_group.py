@@ -36,7 +36,7 @@ from mockbroker.certify.share_group import (
 def run() -> Iterator[Any]:
     """What of a run these functions use: a cluster with one topic."""
     with mockbroker.Cluster(topics={"orders": 1}, profile="quick") as cluster:
-        yield SimpleNamespace(cluster=cluster, wire=cluster)
+        yield SimpleNamespace(cluster=cluster, wire=cluster, time_factor=1.0)
 
 
 def _topic_id(run: Any) -> bytes:
