@@ -55,7 +55,8 @@ class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A case. broker: what the broker does, the docstring of the function; timeout_s: its limit, seconds.
 
-    quick: a part of the subset that `--quick` plays.
+    quick: a part of the subset that `--quick` plays. decided_by: the APIs whose last exchanges decide where an
+    expectation names none.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     on_kafka: bool = False
     quick: bool = False
     timeout_s: float = TIMEOUT_S
+    decided_by: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -95,6 +97,7 @@ class CaseFields(TypedDict, total=False):
     on_kafka: bool
     quick: bool
     timeout_s: float
+    decided_by: tuple[str, ...]
 
 
 def case(case_id: str, /, **fields: Unpack[CaseFields]) -> Callable[[CaseFunction], Case]:

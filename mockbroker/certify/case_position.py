@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 def find_position(thread_id: int, function: Callable[..., object]) -> str | None:
     """The source line of the function's module that a thread runs, the innermost one; None if it runs none."""
-    original = inspect.unwrap(function)  # A decorator of another module is not where the case is.
+    original = inspect.unwrap(function)  # The decorator `acknowledged` is not where the case is.
     file = original.__code__.co_filename if hasattr(original, "__code__") else None
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code.co_filename != file:

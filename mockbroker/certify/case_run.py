@@ -24,6 +24,7 @@ from mockbroker.certify.expectations import (
     Unsupported,
     describe_evidence,
     exchange_numbers,
+    last_of,
 )
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.methods import SharedMethods
@@ -214,6 +215,10 @@ class CaseRun(DriverClients):
     def has(self, capability: str) -> bool:
         """Whether the driver has a capability that the case can do without."""
         return capability in self.hello.capabilities
+
+    def last_exchanges(self, *apis: str) -> list[Exchange[Any, Any]]:
+        """The last exchanges of these APIs; of any API if there is none of these."""
+        return last_of(self.wire.requests(), apis)
 
     def has_setting(self, setting: str) -> bool:
         """Whether the driver supports a setting that the case can do without."""

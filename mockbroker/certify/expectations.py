@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mockbroker.certify.seen_values import describe_seen
 from mockbroker.journal import Exchange
 
+#: How many exchanges decide where none is named.
+_LAST_MAX = 6
 #: Exchanges that decide: one, several, or a question to the history.
 Exchanges = Exchange[Any, Any] | Iterable[Exchange[Any, Any]] | None
 
@@ -49,3 +51,8 @@ def exchange_numbers(exchanges: Exchanges) -> tuple[int, ...]:
     if isinstance(exchanges, Exchange):
         return (exchanges.number,)
     return tuple(exchange.number for exchange in exchanges)
+
+
+def last_of(exchanges: Sequence[Exchange[Any, Any]], apis: Sequence[str]) -> list[Exchange[Any, Any]]:
+    """The last exchanges of these APIs; of any API if there is none of these."""
+    return ([each for each in exchanges if each.api_name in apis] or list(exchanges))[-_LAST_MAX:]

@@ -17,7 +17,7 @@ from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.messages import HelloResult
 from mockbroker.certify.driver.process import DriverProcess
-from mockbroker.certify.expectations import ExpectationFailed, NotExercised, Unsupported
+from mockbroker.certify.expectations import ExpectationFailed, NotExercised, Unsupported, exchange_numbers, last_of
 from mockbroker.certify.recording import DECODED_MAX, decode_exchanges, record_calls, record_exchanges
 from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
@@ -96,7 +96,7 @@ def play_case(
         is_reusable = _tidy_up(run, broker)
         exchanges = broker.wire.exchanges()
         topic_names = broker.wire.journal.topic_names
-    deciding = _deciding(judged, exchanges)
+    deciding = _deciding(case, judged, exchanges)
     is_captured = options.keep_captures or judged.verdict not in _WITHOUT_CAPTURE
     records = record_exchanges(
         exchanges,
@@ -173,10 +173,15 @@ def _timeout(limit_s: float, run: CaseRun) -> _Judged:
     return _Judged(Verdict.TIMEOUT, f"the case ends within {limit_s:g} s", run.position or "it did not")
 
 
-def _deciding(judged: _Judged, exchanges: Sequence[Exchange[Any, Any]]) -> tuple[int, ...]:
-    """The exchanges that the case names; where it names none, those on which a fault acted, the first ones of many."""
+def _deciding(case: Case, judged: _Judged, exchanges: Sequence[Exchange[Any, Any]]) -> tuple[int, ...]:
+    """The exchanges that the case names; where it names none, the last ones of its APIs.
+
+    Of a case without APIs those on which a fault acted, the first ones of many.
+    """
     if judged.deciding or judged.verdict in _WITHOUT_CAPTURE:
         return judged.deciding
+    if case.decided_by:
+        return exchange_numbers(last_of(exchanges, case.decided_by))
     return tuple(exchange.number for exchange in exchanges if exchange.faults)[:DECODED_MAX]
 
 

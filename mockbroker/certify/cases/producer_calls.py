@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from kwire.records import Batch, read_batches
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
-from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.driver.failure import ClientError, DriverFailure
 from mockbroker.certify.driver.handles import ProducerHandle, RecordToSend
 from mockbroker.certify.driver.messages import ErrorInfo
 from mockbroker.certify.driver.settings import ProducerSettings
+from mockbroker.certify.expectations import Unsupported
 from mockbroker.journal import Exchange
 
 _Play = Callable[[CaseRun], None]
@@ -60,34 +60,27 @@ def describe_producer(sent: SentBatch) -> str:
     return f"producer id {producer_id}, epoch {epoch}, sequence {sent.batch.base_sequence}"
 
 
-def acknowledged(*apis: str) -> Callable[[_Play], _Play]:
-    """Decorate a case that is about results of records, which a producer with acks=0 does not learn: it is not judged.
+def acknowledged(function: _Play) -> _Play:
+    """Decorate a case about results of records: a producer with acks=0 learns none, and is not judged."""
 
-    apis: as of `decided_by`.
-    """
+    @wraps(function)
+    def play(run: CaseRun) -> None:
+        try:
+            function(run)
+        except (DriverFailure, Unsupported):
+            raise
+        except Exception:
+            _require_acks(run)
+            raise
+        _require_acks(run)
 
-    def decorate(function: _Play) -> _Play:
-        @wraps(function)
-        def play(run: CaseRun) -> None:
-            try:
-                function(run)
-            finally:
-                if any(each.request.acks == 0 for each in run.wire.requests("Produce")):
-                    run.not_exercised(
-                        "the client sends Produce with acks 0 if nothing else is set, and its driver does not list the "
-                        "setting acks: it does not learn what becomes of its records"
-                    )
-
-        return decided_by(*apis)(play)
-
-    return decorate
+    return play
 
 
-def acks_producer(run: CaseRun, name: str | None = None, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
-    """A producer that learns the results of its records: with acks=all where the driver has the setting."""
-    acks: ProducerSettings = {"acks": "all"} if run.has_setting("acks") else {}
-    given: ProducerSettings = {**acks, **settings}
-    return run.producer(name, **given)
+def _require_acks(run: CaseRun) -> None:
+    """End the case if the client asked for no answers. Raises: NotExercised."""
+    if any(each.request.acks == 0 for each in run.wire.requests("Produce")):
+        run.not_exercised("the client sends Produce with acks 0: it does not learn what becomes of its records")
 
 
 def asks_for(topic: str) -> Callable[[Any], bool]:
@@ -120,7 +113,7 @@ def first_error(run: CaseRun, **settings: object) -> ErrorInfo | None:
     bound = {"max_block_ms": 3000} if "max_block_ms" in run.hello.settings else {}
     given: ProducerSettings = {**bound, **settings}  # type: ignore[typeddict-item]
     try:
-        return send_error(acks_producer(run, **given), "orders", "first", timeout_ms=4000)
+        return send_error(run.acked_producer(**given), "orders", "first", timeout_ms=4000)
     except ClientError as error:
         if error.name == "LOCAL_UNSUPPORTED":
             raise

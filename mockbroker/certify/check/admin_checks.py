@@ -127,7 +127,7 @@ def list_offsets(run: CheckRun) -> None:
 def log_in(run: CheckRun) -> None:
     """A client with the settings of this listener sends a record, or lists the topics."""
     if "producer" in run.clients.hello.capabilities:
-        [delivery] = run.waiting_producer().send(TOPIC, "a")
+        [delivery] = run.clients.acked_producer().send(TOPIC, "a")
         run.expect(delivery.error is None, f"send: {delivery.error}")
     else:
         run.clients.admin().list_topics()

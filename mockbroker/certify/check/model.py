@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Unpack
 
 from mockbroker.certify.driver.clients import DriverClients
 from mockbroker.certify.driver.failure import ClientError
-from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ProducerHandle, ShareConsumerHandle
-from mockbroker.certify.driver.settings import ConsumerSettings, ProducerSettings
+from mockbroker.certify.driver.handles import ConsumerHandle, Polled, PollingHandle, ShareConsumerHandle
+from mockbroker.certify.driver.settings import ConsumerSettings
 from mockbroker.cluster import Cluster
 from mockbroker.cluster_methods.waiting import WaitTimeout
 
@@ -65,12 +65,6 @@ class CheckRun(NamedTuple):
             with suppress_unsupported():  # A driver may have a setting for some kinds of clients only.
                 return self.clients.consumer(**refreshing)
         return self.clients.consumer(**given)
-
-    def waiting_producer(self, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
-        """A producer that waits for acknowledgements, where the driver has the setting: not all do so by default."""
-        if "acks" in self.clients.hello.settings:
-            settings = {"acks": "all", **settings}
-        return self.clients.producer(**settings)
 
     def subscribe(self, consumer: ConsumerHandle) -> None:
         """Subscribe to the topic, and give the client half a second to learn its partitions before it forms a group."""

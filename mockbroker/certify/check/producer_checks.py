@@ -16,7 +16,7 @@ def send_records(run: CheckRun) -> None:
         SendRecord(value=None, key="é"),
         SendRecord(value="c", partition=1),
     ]
-    deliveries = run.waiting_producer().send(TOPIC, *records, partition=0)
+    deliveries = run.clients.acked_producer().send(TOPIC, *records, partition=0)
     run.expect(len(deliveries) == 3, f"send: 3 deliveries are expected for 3 records; there are {len(deliveries)}")
     errors = [str(each.error) for each in deliveries if each.error is not None]
     run.expect(not errors, f"send: {'; '.join(errors)}")
@@ -38,7 +38,7 @@ def report_errors(run: CheckRun) -> None:
     """An error of one record is in its delivery, under Kafka's name."""
     name = "TOPIC_AUTHORIZATION_FAILED"
     run.cluster.faults.add("Produce", error=name)
-    [delivery] = run.waiting_producer().send(TOPIC, "a")
+    [delivery] = run.clients.acked_producer().send(TOPIC, "a")
     run.expect(delivery.error is not None, f"send: Produce was answered with {name}; the delivery has no error")
     seen = delivery.error and delivery.error.name
     run.expect(seen == name, f"send: Produce was answered with {name}; the delivery has {seen}")
@@ -49,7 +49,7 @@ def compress(codec: str) -> Check:
 
     def check(run: CheckRun) -> None:
         settings: ProducerSettings = {"compression": codec}  # type: ignore[typeddict-item]
-        run.waiting_producer(**settings).send(TOPIC, "a" * 5000, partition=0)
+        run.clients.acked_producer(**settings).send(TOPIC, "a" * 5000, partition=0)
         sizes = [exchange.request_bytes for exchange in run.cluster.requests("Produce")]
         run.expect(sizes and sizes[0] < 4000, f"compression {codec}: 5000 equal characters took {sizes} bytes")
 

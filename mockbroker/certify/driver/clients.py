@@ -75,6 +75,15 @@ class DriverClients:
         """Open a producer. name: also its `client_id`. Raises: Unsupported, ClientError, DriverFailure."""
         return self._open("producer", ProducerHandle, name, settings)
 
+    def acked_producer(self, name: str | None = None, **settings: Unpack[ProducerSettings]) -> ProducerHandle:
+        """Open a producer with acks=all where its driver has the setting: not all clients wait for answers by default.
+
+        Raises: as `producer`.
+        """
+        acks: ProducerSettings = {"acks": "all"} if "acks" in self.hello.settings else {}
+        given: ProducerSettings = {**acks, **settings}
+        return self.producer(name, **given)
+
     def consumer(self, name: str | None = None, **settings: Unpack[ConsumerSettings]) -> ConsumerHandle:
         """Open a consumer. Raises: as `producer`."""
         return self._open("consumer", ConsumerHandle, name, settings)

@@ -6,14 +6,8 @@ from typing import Any
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import (
-    acknowledged,
-    open_producer,
-    require_answers,
-    require_flexible,
-)
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
-from mockbroker.certify.cases.producer_calls import not_idempotent, send_error, sent_batches
+from mockbroker.certify.cases.connecting.tagged_fields import require_flexible
+from mockbroker.certify.cases.producer_calls import acknowledged, not_idempotent, send_error, sent_batches
 from mockbroker.journal import Exchange
 
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -36,17 +30,17 @@ _USUAL_PAUSE_MAX_MS = 3_000
     needs=_NEEDS,
     cluster=_ONE,
     quick=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def in_parts(run: CaseRun) -> None:
     """Answers to Metadata and Produce are sent in parts of seven bytes, one each millisecond."""
     run.cluster.faults.add("Metadata", drip_bytes=7, drip_ms=1)
     run.cluster.faults.add("Produce", drip_bytes=7, drip_ms=1)
 
-    error = send_error(open_producer(run), "orders", "first")
-    require_answers(run)
+    error = send_error(run.acked_producer(), "orders", "first")
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -57,16 +51,16 @@ def in_parts(run: CaseRun) -> None:
     source=_NETWORK,
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def length_in_parts(run: CaseRun) -> None:
     """The answer to Produce is sent byte by byte, one each millisecond."""
     run.cluster.faults.add("Produce", drip_bytes=1, drip_ms=1)
 
-    error = send_error(open_producer(run), "orders", "first")
-    require_answers(run)
+    error = send_error(run.acked_producer(), "orders", "first")
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -77,14 +71,14 @@ def length_in_parts(run: CaseRun) -> None:
     source=Source("Kafka documentation", "request.timeout.ms"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def slow(run: CaseRun) -> None:
     """The first Produce request is answered after a second."""
     run.cluster.faults.add("Produce", times=1, after=True, delay_ms=1000)
 
-    error = send_error(open_producer(run), "orders", "first")
-    require_answers(run)
+    error = send_error(run.acked_producer(), "orders", "first")
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=produced)
@@ -99,11 +93,11 @@ def slow(run: CaseRun) -> None:
     source=_NETWORK,
     needs=_NEEDS,
     cluster=ClusterPlan(topics={"orders": 5000}),
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def large(run: CaseRun) -> None:
     """The topic has 5,000 partitions; a record is sent to the last one."""
-    [delivery] = open_producer(run).send("orders", "first", partition=4999)
+    [delivery] = run.acked_producer().send("orders", "first", partition=4999)
 
     run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
     run.expect(len(sent_batches(run.wire.requests("Produce"), 4999)) == 1, "one batch for partition 4999", seen="none")
@@ -118,15 +112,15 @@ def large(run: CaseRun) -> None:
     needs=_NEEDS,
     settings_needed=("request_timeout_ms",),
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def wrong_correlation_id(run: CaseRun) -> None:
     """The answer to the first Produce request has another correlation id, and an error that is not retriable."""
     code = {"responses.partition_responses.error_code": 29}
     run.cluster.faults.add("Produce", times=1, wrong_correlation_id=True, set_fields=code)
 
-    error = send_error(open_producer(run, request_timeout_ms=1000), "orders", "first", timeout_ms=3000)
-    require_answers(run)
+    error = send_error(run.acked_producer(request_timeout_ms=1000), "orders", "first", timeout_ms=3000)
 
     produced = run.wire.requests("Produce")
     is_taken = error is not None and error.name == "TOPIC_AUTHORIZATION_FAILED"
@@ -141,14 +135,14 @@ def wrong_correlation_id(run: CaseRun) -> None:
     source=_NETWORK,
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def cut(run: CaseRun) -> None:
     """Of the answer to the first Produce request only 10 bytes are sent, then the connection is closed."""
     run.cluster.faults.add("Produce", times=1, truncate=10)
 
-    error = send_error(open_producer(run), "orders", "first")
-    require_answers(run)
+    error = send_error(run.acked_producer(), "orders", "first")
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered by a retry", seen=error, exchanges=produced)
@@ -162,14 +156,14 @@ def cut(run: CaseRun) -> None:
     source=Source("Kafka documentation", "retries", "kafka-clients NetworkException"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def reset(run: CaseRun) -> None:
     """The first Produce request is answered by a TCP reset."""
     run.cluster.faults.add("Produce", times=1, drop="reset")
 
-    error = send_error(open_producer(run), "orders", "first")
-    require_answers(run)
+    error = send_error(run.acked_producer(), "orders", "first")
 
     run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Produce"))
 
@@ -182,11 +176,11 @@ def reset(run: CaseRun) -> None:
     source=Source("Kafka documentation", "connections.max.idle.ms, reconnect.backoff.ms"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def restarted(run: CaseRun) -> None:
     """After the first record the node is stopped and started; its first two new connections are closed at once."""
-    producer = open_producer(run)
+    producer = run.acked_producer()
     first = send_error(producer, "orders", "first")
     run.cluster.faults.add(None, on="connection", times=2, drop="close")
     run.cluster.stop_node(0)
@@ -206,18 +200,18 @@ def restarted(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
     quick=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def unknown_tags(run: CaseRun) -> None:
     """Each structure of ApiVersions, Metadata, InitProducerId and Produce answers has an unknown tagged field."""
     apis = ("ApiVersions", "Metadata", "InitProducerId", "Produce")
     for api in apis:
         run.cluster.faults.add(api, unknown_tags=True, optional=True)
 
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
     require_flexible(run, apis)
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -228,8 +222,8 @@ def unknown_tags(run: CaseRun) -> None:
     source=_TAGS,
     needs=("consumer.classic",),
     cluster=_ONE,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def unknown_tags_fetched(run: CaseRun) -> None:
     """Each structure of the answers to a consumer in a group has an unknown tagged field."""
     apis = ("Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch")
@@ -254,16 +248,16 @@ def unknown_tags_fetched(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
     quick=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def newer_error(run: CaseRun) -> None:
     """The first Produce request is answered with error code 9999. The producer is not idempotent, if it can be so."""
     run.cluster.faults.add("Produce", times=1, set_fields={"responses.partition_responses.error_code": 9999})
-    producer = run.producer(**not_idempotent(run, **acknowledged(run)))
+    producer = run.acked_producer(**not_idempotent(run))
 
     refused = send_error(producer, "orders", "first")
     error = send_error(producer, "orders", "second")
-    require_answers(run)
 
     produced = run.wire.requests("Produce")
     run.expect(refused, "the first record fails", seen="it is delivered", exchanges=produced)
@@ -278,16 +272,16 @@ def newer_error(run: CaseRun) -> None:
     source=Source("KIP-219", "Proposed Changes"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
+@acknowledged
 def throttled(run: CaseRun) -> None:
     """The answer to one Produce request has a throttle time; the broker itself reads on.
 
     The time is 700 ms longer than the client's own pause between two records, which is measured before.
     """
-    producer = open_producer(run)
+    producer = run.acked_producer()
     errors = [send_error(producer, "orders", value) for value in ("first", "second")]
-    require_answers(run)
     usual = run.wire.requests("Produce").answered()
     run.expect(len(usual) > 1 and not any(errors), "two records are delivered without a fault", seen=errors)
     version = usual[0].api_version

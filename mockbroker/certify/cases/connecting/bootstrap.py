@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import open_producer
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
 
 _ALTERNATIVES = Source(
@@ -39,14 +37,14 @@ def _closed_port() -> Iterator[int]:
     needs=("producer",),
     cluster=_TWO,
     quick=True,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def dead_address(run: CaseRun) -> None:
     """Node 1 is stopped before the client starts, and its address is the first of the two bootstrap addresses."""
     alive, dead = run.cluster.bootstrap_servers.split(",")
     run.cluster.stop_node(1)
 
-    error = send_error(open_producer(run, bootstrap_servers=[dead, alive]), "orders", "first")
+    error = send_error(run.acked_producer(bootstrap_servers=[dead, alive]), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
 
@@ -59,14 +57,14 @@ def dead_address(run: CaseRun) -> None:
     source=_ALTERNATIVES,
     needs=("producer",),
     cluster=_TWO,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def dead_last_address(run: CaseRun) -> None:
     """Node 1 is stopped before the client starts, and its address is the last of the two bootstrap addresses."""
     alive, dead = run.cluster.bootstrap_servers.split(",")
     run.cluster.stop_node(1)
 
-    error = send_error(open_producer(run, bootstrap_servers=[alive, dead]), "orders", "first")
+    error = send_error(run.acked_producer(bootstrap_servers=[alive, dead]), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the node that is reachable", seen=error)
 
@@ -79,13 +77,13 @@ def dead_last_address(run: CaseRun) -> None:
     source=Source("KIP-302", "client.dns.lookup", "kafka-clients CommonClientConfigs.BOOTSTRAP_SERVERS_DOC"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def unknown_host(run: CaseRun) -> None:
     """The first of the two bootstrap addresses has a host name that does not exist (RFC 6761, .invalid)."""
     addresses = ["broker.invalid:9092", run.cluster.bootstrap_servers]
 
-    error = send_error(open_producer(run, bootstrap_servers=addresses), "orders", "first")
+    error = send_error(run.acked_producer(bootstrap_servers=addresses), "orders", "first")
 
     run.expect(error is None, "the record is delivered by the other address", seen=error)
 
@@ -99,8 +97,8 @@ def unknown_host(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("request_timeout_ms",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def silent_address(run: CaseRun) -> None:
     """At the first of the two bootstrap addresses connections are accepted, and nothing is answered.
 
@@ -109,7 +107,7 @@ def silent_address(run: CaseRun) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         addresses = [f"127.0.0.1:{silent.getsockname()[1]}", run.cluster.bootstrap_servers]
         for number in range(_SILENT_TRIES):
-            producer = open_producer(run, f"producer-{number}", bootstrap_servers=addresses, request_timeout_ms=1000)
+            producer = run.acked_producer(f"producer-{number}", bootstrap_servers=addresses, request_timeout_ms=1000)
             error = send_error(producer, "orders", "first")
             is_tried = bool(select.select([silent], [], [], 0)[0])
             if error or is_tried:
@@ -129,12 +127,12 @@ def silent_address(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(nodes=3, topics={"orders": 3}),
     on_kafka=True,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def other_nodes(run: CaseRun) -> None:
     """Only node 0 is in the bootstrap list; each of the three nodes leads a partition."""
     address = run.wire.bootstrap_servers.split(",")[0]
-    producer = open_producer(run, bootstrap_servers=[address])
+    producer = run.acked_producer(bootstrap_servers=[address])
 
     deliveries = [producer.send("orders", "first", partition=partition)[0] for partition in range(3)]
 
@@ -156,14 +154,14 @@ def other_nodes(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("rebootstrap",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def known_nodes_gone(run: CaseRun) -> None:
     """The first Metadata answer has a port on which nobody listens; later ones have the right one."""
     with _closed_port() as port:
         run.cluster.faults.add("Metadata", times=1, set_fields={"brokers.port": port})
 
-        error = send_error(open_producer(run, rebootstrap=True), "orders", "first", timeout_ms=9000)
+        error = send_error(run.acked_producer(rebootstrap=True), "orders", "first", timeout_ms=9000)
 
     asked = run.wire.requests("Metadata")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=asked)
@@ -178,15 +176,15 @@ def known_nodes_gone(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("rebootstrap",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def rebootstrap_required(run: CaseRun) -> None:
     """The second Metadata request is answered with REBOOTSTRAP_REQUIRED, if it has version 13."""
     condition = {"first": 2, "times": 1, "optional": True}
     run.cluster.faults.add("Metadata", set_fields={"error_code": 129}, **condition)
 
-    error = send_error(open_producer(run, rebootstrap=True), "orders", "first")
-    again = send_error(open_producer(run, "again", rebootstrap=True), "orders", "second")
+    error = send_error(run.acked_producer(rebootstrap=True), "orders", "first")
+    again = send_error(run.acked_producer("again", rebootstrap=True), "orders", "second")
 
     asked = run.wire.requests("Metadata")
     refused = [each for each in asked if each.faults]

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import acknowledged
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.producer_calls import error_name, first_error
 from mockbroker.certify.cases.tcp_relay import relay
 from mockbroker.security.certificates import create_certificates
@@ -26,13 +24,13 @@ _NEEDS = ("producer", "tls")
     source=Source("Kafka documentation", "ssl.truststore.location", "KIP-651"),
     needs=_NEEDS,
     cluster=_TLS,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def verified(run: CaseRun) -> None:
     """The listener is SSL; the client has the authority of its certificate."""
-    error = first_error(run, **acknowledged(run))
+    error = first_error(run)
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -43,16 +41,16 @@ def verified(run: CaseRun) -> None:
     source=Source("Kafka documentation", "ssl.truststore.location", "kafka-clients SslAuthenticationException"),
     needs=_NEEDS,
     cluster=_TLS,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def unknown_authority(run: CaseRun) -> None:
     """The listener is SSL; the client has another authority than that of its certificate."""
     with tempfile.TemporaryDirectory(prefix="mockbroker-") as folder:
         other = create_certificates(Path(folder))
-        error = first_error(run, **acknowledged(run, tls_ca_file=str(other.authority)))
+        error = first_error(run, tls_ca_file=str(other.authority))
 
     run.expect(error, "the application sees an error", seen="the record is delivered")
-    run.expect(not run.wire.requests(), "no request", exchanges=last_exchanges(run))
+    run.expect(not run.wire.requests(), "no request", exchanges=run.last_exchanges())
     run.should(error_name(error) == "LOCAL_AUTHENTICATION", "LOCAL_AUTHENTICATION", seen=error)
 
 
@@ -65,16 +63,16 @@ def unknown_authority(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_TLS,
     quick=True,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def wrong_name(run: CaseRun) -> None:
     """The bootstrap address is 127.0.0.2, which forwards to the broker; its certificate is for 127.0.0.1."""
     host, _, port = run.cluster.bootstrap_servers.partition(":")
     with relay("127.0.0.2", (host, int(port))) as relayed:
-        error = first_error(run, **acknowledged(run, bootstrap_servers=[f"127.0.0.2:{relayed}"]))
+        error = first_error(run, bootstrap_servers=[f"127.0.0.2:{relayed}"])
 
-    run.expect(error, "the application sees an error", seen="the record is delivered", exchanges=last_exchanges(run))
-    run.expect(not run.wire.requests(), "no request", exchanges=last_exchanges(run))
+    run.expect(error, "the application sees an error", seen="the record is delivered", exchanges=run.last_exchanges())
+    run.expect(not run.wire.requests(), "no request", exchanges=run.last_exchanges())
     run.should(error_name(error) == "LOCAL_AUTHENTICATION", "LOCAL_AUTHENTICATION", seen=error)
 
 
@@ -86,15 +84,15 @@ def wrong_name(run: CaseRun) -> None:
     source=_NAMES,
     needs=_NEEDS,
     cluster=_TLS,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def host_name(run: CaseRun) -> None:
     """The bootstrap address is localhost; the certificate is for localhost and 127.0.0.1."""
     port = run.cluster.bootstrap_servers.partition(":")[2]
 
-    error = first_error(run, **acknowledged(run, bootstrap_servers=[f"localhost:{port}"]))
+    error = first_error(run, bootstrap_servers=[f"localhost:{port}"])
 
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -105,14 +103,14 @@ def host_name(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Network"),
     needs=_NEEDS,
     cluster=_TLS,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def plain_client(run: CaseRun) -> None:
     """The listener is SSL; the client has security_protocol PLAINTEXT."""
-    error = first_error(run, **acknowledged(run, security_protocol="PLAINTEXT"))
+    error = first_error(run, security_protocol="PLAINTEXT")
 
     run.expect(error, "an error", seen="the record is delivered")
-    run.expect(not run.wire.requests(), "no request is understood", exchanges=last_exchanges(run))
+    run.expect(not run.wire.requests(), "no request is understood", exchanges=run.last_exchanges())
 
 
 @case(
@@ -123,13 +121,13 @@ def plain_client(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "SASL Authentication Sequence"),
     needs=("producer", "tls", "sasl.scram"),
     cluster=ClusterPlan(topics={"orders": 1}, tls="auto", sasl="SCRAM-SHA-512 alice:alice-secret"),
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def over_tls(run: CaseRun) -> None:
     """The listener is SASL_SSL with SCRAM-SHA-512 and the user alice."""
-    error = first_error(run, **acknowledged(run))
+    error = first_error(run)
 
     produced = run.wire.requests("Produce")
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
     principals = {each.principal for each in produced}
     run.expect(principals == {"User:alice"}, "User:alice", seen=principals, exchanges=produced)

@@ -6,8 +6,6 @@ import time
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.producer_calls import error_name, first_error, send_error
 
 _SASL = Source("Kafka protocol guide", "SASL Authentication Sequence", "KIP-43; KIP-152")
@@ -28,12 +26,11 @@ def _needs(mechanism: str) -> tuple[str, ...]:
 def logged_in(mechanism: str) -> Case:
     """A case in which the client logs in with a mechanism."""
 
-    @decided_by("SaslHandshake", "SaslAuthenticate")
     def play(run: CaseRun) -> None:
-        error = first_error(run, **acknowledged(run))
+        error = first_error(run)
 
         produced = run.wire.requests("Produce")
-        run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+        run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
         principals = {each.principal for each in produced}
         run.expect(principals == {"User:alice"}, "User:alice", seen=principals, exchanges=produced)
 
@@ -47,15 +44,15 @@ def logged_in(mechanism: str) -> Case:
         needs=_needs(mechanism),
         cluster=_plan(mechanism),
         quick=mechanism == "PLAIN",
+        decided_by=("SaslHandshake", "SaslAuthenticate"),
     )(play)
 
 
 def refused(mechanism: str) -> Case:
     """A case in which the password is wrong."""
 
-    @decided_by("SaslHandshake", "SaslAuthenticate")
     def play(run: CaseRun) -> None:
-        error = first_error(run, **acknowledged(run, password="wrong"))  # noqa: S106 - a wrong one of a test user.
+        error = first_error(run, password="wrong")  # noqa: S106 - a wrong one of a test user.
 
         sent = run.wire.requests("SaslAuthenticate")
         name = error_name(error)
@@ -72,6 +69,7 @@ def refused(mechanism: str) -> Case:
         source=Source("KIP-152", "Proposed Changes", "kafka-clients SaslAuthenticationException"),
         needs=_needs(mechanism),
         cluster=_plan(mechanism),
+        decided_by=("SaslHandshake", "SaslAuthenticate"),
     )(play)
 
 
@@ -90,11 +88,11 @@ scram_refused = refused("SCRAM-SHA-256")
     source=Source("KIP-43", "SaslHandshake", "kafka-clients UnsupportedSaslMechanismException"),
     needs=("producer", "sasl.plain", "sasl.scram"),
     cluster=_plan("PLAIN"),
+    decided_by=("SaslHandshake", "SaslAuthenticate"),
 )
-@decided_by("SaslHandshake", "SaslAuthenticate")
 def mechanism_not_enabled(run: CaseRun) -> None:
     """The listener has PLAIN only; the client asks for SCRAM-SHA-256."""
-    error = first_error(run, **acknowledged(run, sasl_mechanism="SCRAM-SHA-256"))
+    error = first_error(run, sasl_mechanism="SCRAM-SHA-256")
 
     asked = run.wire.requests("SaslHandshake")
     run.expect(error, "the application sees the error", seen="the record is delivered", exchanges=asked)
@@ -110,11 +108,11 @@ def mechanism_not_enabled(run: CaseRun) -> None:
     source=Source("KIP-368", "Proposed Changes"),
     needs=("producer", "sasl.plain"),
     cluster=_plan("PLAIN", **{"connections.max.reauth.ms": 1200}),
+    decided_by=("SaslHandshake", "SaslAuthenticate"),
 )
-@decided_by("SaslHandshake", "SaslAuthenticate")
 def reauthentication(run: CaseRun) -> None:
     """Sessions last 1.2 seconds. The client sends records until it has logged in again, for about 3 seconds at most."""
-    producer = open_producer(run)
+    producer = run.acked_producer()
     errors = [send_error(producer, "orders", "first")]
     logins = run.wire.requests("SaslAuthenticate")
     if not logins or logins[-1].api_version < _WITH_LIFETIME:
@@ -141,11 +139,11 @@ def reauthentication(run: CaseRun) -> None:
     source=Source("KIP-368", "Proposed Changes", "Compatibility"),
     needs=("producer", "sasl.plain"),
     cluster=_plan("PLAIN"),
+    decided_by=("SaslHandshake", "SaslAuthenticate"),
 )
-@decided_by("SaslHandshake", "SaslAuthenticate")
 def session_expired(run: CaseRun) -> None:
     """After the first record all sessions end: the next request closes its connection."""
-    producer = open_producer(run)
+    producer = run.acked_producer()
     first = send_error(producer, "orders", "first")
     run.cluster.faults.schedule("expire-sessions")
 

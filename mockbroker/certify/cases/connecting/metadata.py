@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
+from mockbroker.certify.driver.settings import ProducerSettings
 from mockbroker.certify.partition_changes import CLIENT_ID, reassign
 
 _MAX_AGE = Source(
@@ -24,11 +23,11 @@ _ONE = ClusterPlan(topics={"orders": 1})
     needs=("producer",),
     settings_needed=("metadata_max_age_ms",),
     cluster=_ONE,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def max_age(run: CaseRun) -> None:
     """Nothing fails. metadata_max_age_ms is 300."""
-    error = send_error(open_producer(run, metadata_max_age_ms=300), "orders", "first")
+    error = send_error(run.acked_producer(metadata_max_age_ms=300), "orders", "first")
     produced = run.wire.requests("Produce")[-1]
 
     refreshed = run.find_request("Metadata", after=produced, count=2)
@@ -47,11 +46,11 @@ def max_age(run: CaseRun) -> None:
     settings_needed=("metadata_max_age_ms",),
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def new_partition(run: CaseRun) -> None:
     """After the first record the topic gets a second partition. metadata_max_age_ms is 300."""
-    producer = open_producer(run, metadata_max_age_ms=300)
+    producer = run.acked_producer(metadata_max_age_ms=300)
     first = send_error(producer, "orders", "first")
     run.admin().create_partitions("orders", 2)
     seen = run.wire.requests("Metadata")[-1]
@@ -71,13 +70,13 @@ def new_partition(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients LeaderNotAvailableException"),
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def leader_not_available(run: CaseRun) -> None:
     """The first two Metadata requests that name the topic are answered with LEADER_NOT_AVAILABLE for it."""
     run.cluster.faults.add("Metadata", topic="orders", times=2, error="LEADER_NOT_AVAILABLE", optional=True)
 
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Metadata"))
 
@@ -90,16 +89,16 @@ def leader_not_available(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Partitioning and bootstrapping"),
     needs=("producer",),
     cluster=ClusterPlan(properties={"default.replication.factor": 2}),
+    decided_by=("Metadata", "Produce"),
 )
-@decided_by("Metadata", "Produce")
 def node_added(run: CaseRun) -> None:
     """A second node joins, and the only partition of the topic is moved to it. metadata_max_age_ms is 300 if it can be.
 
     The second record is sent when the client has asked for metadata, or after two seconds.
     """
     run.cluster.create_topic("orders", replication_factor=1)
-    age = {"metadata_max_age_ms": 300} if run.has_setting("metadata_max_age_ms") else {}
-    producer = run.producer(**acknowledged(run, **age))
+    age: ProducerSettings = {"metadata_max_age_ms": 300} if run.has_setting("metadata_max_age_ms") else {}
+    producer = run.acked_producer(**age)
     first = send_error(producer, "orders", "first")
     added = run.cluster.add_node()
     reassign(run, "orders", 0, added)
@@ -123,8 +122,8 @@ def node_added(run: CaseRun) -> None:
     source=Source("KIP-117", "AdminClient.describeCluster", "kafka-clients Admin.describeCluster"),
     needs=("admin.cluster",),
     cluster=ClusterPlan(nodes=2),
+    decided_by=("DescribeCluster", "Metadata"),
 )
-@decided_by("DescribeCluster", "Metadata")
 def cluster(run: CaseRun) -> None:
     """Nothing fails."""
     found = run.admin().describe_cluster()
@@ -145,11 +144,11 @@ def cluster(run: CaseRun) -> None:
     source=Source("KIP-1242", "Proposed Changes"),
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("ApiVersions",),
 )
-@decided_by("ApiVersions")
 def another_cluster(run: CaseRun) -> None:
     """Nothing fails: the connection to the node of the metadata is the second one."""
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     asked = [each for each in run.wire.requests("ApiVersions") if each.api_version >= 5]
     if error is None and not asked:

@@ -6,8 +6,6 @@ import re
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.connecting.acknowledged import acknowledged, open_producer
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.producer_calls import error_name, not_idempotent, send_error
 from mockbroker.certify.driver.failure import ClientError
 
@@ -18,14 +16,13 @@ _ONE = ClusterPlan(topics={"orders": 1})
 def older(release: str) -> Case:
     """A case in which the broker has the versions of an older release."""
 
-    @decided_by("ApiVersions", "Produce")
     def play(run: CaseRun) -> None:
-        producer = run.producer(**not_idempotent(run, **acknowledged(run)))
+        producer = run.acked_producer(**not_idempotent(run))
         error = send_error(producer, "orders", "first")
 
         sent = run.wire.requests()
         closed = [each for each in sent if each.closed]
-        run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+        run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
         run.expect(not closed, "no request in a version that the broker does not have", exchanges=closed)
 
     play.__doc__ = f"ApiVersions lists the APIs and versions of Kafka {release}; others close the connection."
@@ -37,6 +34,7 @@ def older(release: str) -> Case:
         source=_NEGOTIATION,
         needs=("producer",),
         cluster=ClusterPlan(topics={"orders": 1}, versions=release),
+        decided_by=("ApiVersions", "Produce"),
     )(play)
 
 
@@ -53,11 +51,11 @@ kafka_2_1 = older("2.1")
     needs=("producer",),
     cluster=_ONE,
     quick=True,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def older_produce(run: CaseRun) -> None:
     """A first producer shows which version of Produce the client sends; then ApiVersions lists only those below it."""
-    first = send_error(open_producer(run, "first"), "orders", "first")
+    first = send_error(run.acked_producer("first"), "orders", "first")
     newest = max((each.api_version for each in run.wire.requests("Produce")), default=0)
     if not run.wire.requests("ApiVersions"):
         run.not_exercised("the client sends no ApiVersions")
@@ -65,7 +63,7 @@ def older_produce(run: CaseRun) -> None:
     run.cluster.faults.add("ApiVersions", max_versions={"Produce": newest - 1}, optional=True)
     before = run.wire.requests()[-1]
 
-    error = send_error(open_producer(run, "second"), "orders", "second")
+    error = send_error(run.acked_producer("second"), "orders", "second")
 
     if not run.wire.requests("ApiVersions", after=before):
         run.not_exercised("a second producer of the process asks for no versions")
@@ -85,8 +83,8 @@ def older_produce(run: CaseRun) -> None:
     source=_NEGOTIATION,
     needs=("consumer.classic",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Metadata": 7, "FindCoordinator": 2, "Fetch": 11}),
+    decided_by=("ApiVersions", "Metadata", "FindCoordinator", "Fetch"),
 )
-@decided_by("ApiVersions", "Metadata", "FindCoordinator", "Fetch")
 def older_metadata(run: CaseRun) -> None:
     """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record."""
     run.produce("orders", "first")
@@ -111,11 +109,11 @@ def older_metadata(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"ApiVersions": 0}),
     quick=True,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def v0_fallback(run: CaseRun) -> None:
     """ApiVersions above version 0 is answered in version 0 with UNSUPPORTED_VERSION and the versions that it has."""
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     asked = run.wire.requests("ApiVersions")
     if not any(each.api_version > 0 for each in asked):
@@ -137,17 +135,17 @@ def v0_fallback(run: CaseRun) -> None:
     source=_NEGOTIATION,
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def newer_broker(run: CaseRun) -> None:
     """ApiVersions lists every API up to version 99."""
     run.cluster.faults.add("ApiVersions", set_fields={"api_keys.max_version": 99}, optional=True)
 
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     if not run.wire.requests("ApiVersions"):
         run.not_exercised("the client sends no ApiVersions")
-    run.expect(error is None, "the record is delivered", seen=error, exchanges=last_exchanges(run))
+    run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
 
 
 @case(
@@ -159,11 +157,11 @@ def newer_broker(run: CaseRun) -> None:
     needs=("producer",),
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("ApiVersions", "Produce"),
 )
-@decided_by("ApiVersions", "Produce")
 def software_name(run: CaseRun) -> None:
     """Nothing fails."""
-    error = send_error(open_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     run.expect(error is None, "the record is delivered", seen=error)
     asked = [each for each in run.wire.requests("ApiVersions") if each.api_version >= 3]
@@ -183,8 +181,8 @@ def software_name(run: CaseRun) -> None:
     source=_NEGOTIATION,
     needs=("producer.idempotence",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"InitProducerId": -1}),
+    decided_by=("ApiVersions", "InitProducerId"),
 )
-@decided_by("ApiVersions", "InitProducerId")
 def missing_api(run: CaseRun) -> None:
     """ApiVersions does not list InitProducerId, which an idempotent producer needs."""
     producer = run.producer(idempotence=True, acks="all")

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle
@@ -32,7 +31,6 @@ def _retried(
 ) -> Case:
     """A case of an error of Fetch after which the same records are fetched again. Others: as `require_possible`."""
 
-    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first", "second")
         fault = run.cluster.faults.add("Fetch", topic="orders", times=2, error=error, error_at=at)
@@ -76,6 +74,7 @@ def _retried(
         needs=("consumer.assign",),
         cluster=ClusterPlan(topics={"orders": 1}),
         quick=name == "not-leader",
+        decided_by=("Fetch",),
     )
     return decorate(play)
 
@@ -143,8 +142,8 @@ storage = _retried(
     ),
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def topic_authorization(run: CaseRun) -> None:
     """Every Fetch request for orders-0 is answered with TOPIC_AUTHORIZATION_FAILED."""
     run.produce("orders", "first")
@@ -164,8 +163,8 @@ def topic_authorization(run: CaseRun) -> None:
     needs=("consumer.assign",),
     settings_needed=("check_crcs",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def corrupt_records(run: CaseRun) -> None:
     """The batches of the first Fetch response with records have a wrong checksum; later ones are right."""
     run.produce("orders", "first", "second")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 
 
 @case(
@@ -17,8 +16,8 @@ from mockbroker.certify.cases.deciding import decided_by
     settings_needed=("isolation_level",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def aborted_records(run: CaseRun) -> None:
     """No fault: one transaction is aborted, one is committed."""
     producer = run.producer(transactional_id="shop")
@@ -50,8 +49,8 @@ def aborted_records(run: CaseRun) -> None:
     settings_needed=("isolation_level",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def open_transaction(run: CaseRun) -> None:
     """No fault: a transaction is open while the consumer polls, and is committed then."""
     run.produce("orders", "before")
@@ -83,8 +82,8 @@ def open_transaction(run: CaseRun) -> None:
     settings_needed=("isolation_level",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def read_uncommitted(run: CaseRun) -> None:
     """No fault: a transaction is aborted, and a record follows its marker."""
     producer = run.producer(transactional_id="shop")

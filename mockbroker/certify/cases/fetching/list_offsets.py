@@ -6,7 +6,6 @@ from typing import Any
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.fetching.reading import Reading, read_count, read_until, require_possible
 from mockbroker.journal.request_history import RequestHistory
 
@@ -24,7 +23,6 @@ def _list_offsets(name: str, error: str, reason: str, *, with_epoch: bool = Fals
     with_epoch: brokers give it where the request has a leader epoch.
     """
 
-    @decided_by("ListOffsets")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         run.cluster.faults.add("ListOffsets", topic="orders", times=2, error=error, optional=True)
@@ -49,6 +47,7 @@ def _list_offsets(name: str, error: str, reason: str, *, with_epoch: bool = Fals
         needs=("consumer.assign",),
         settings_needed=("auto_offset_reset",),
         cluster=ClusterPlan(topics={"orders": 1}),
+        decided_by=("ListOffsets",),
     )
     return decorate(play)
 
@@ -88,8 +87,8 @@ list_unknown_leader_epoch = _list_offsets(
     needs=("consumer.assign",),
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("ListOffsets",),
 )
-@decided_by("ListOffsets")
 def list_leader_not_available(run: CaseRun) -> None:
     """Two ListOffsets requests for the end of orders-0 are answered with OFFSET_NOT_AVAILABLE.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 
 
 @case(
@@ -18,8 +17,8 @@ from mockbroker.certify.cases.deciding import decided_by
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
+    decided_by=("Fetch", "ListOffsets"),
 )
-@decided_by("Fetch", "ListOffsets")
 def out_of_range_earliest(run: CaseRun) -> None:
     """No fault: the consumer starts at offset 100 of a log with two records."""
     run.produce("orders", "first", "second")
@@ -43,8 +42,8 @@ def out_of_range_earliest(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch", "ListOffsets"),
 )
-@decided_by("Fetch", "ListOffsets")
 def out_of_range_latest(run: CaseRun) -> None:
     """No fault: the consumer starts at offset 100 of a log with two records; then a third is appended."""
     run.produce("orders", "first", "second")
@@ -72,8 +71,8 @@ def out_of_range_latest(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch", "ListOffsets"),
 )
-@decided_by("Fetch", "ListOffsets")
 def out_of_range_none(run: CaseRun) -> None:
     """No fault: the consumer starts at offset 100 of a log with two records."""
     run.produce("orders", "first", "second")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
 from mockbroker.certify.cases.fetching.reading import Reading, read_count, read_until
 from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.certify.seen_values import describe_seen
@@ -25,8 +24,8 @@ _FETCH_BY_TOPIC_ID = 13
     needs=("consumer.assign", "consumer.seek"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def seek(run: CaseRun) -> None:
     """No fault: of twenty records three are polled, then the application seeks to offset 1."""
     run.produce("orders", *(f"record {number}" for number in range(20)))
@@ -49,8 +48,8 @@ def seek(run: CaseRun) -> None:
     needs=("consumer.assign", "consumer.pause"),
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def paused(run: CaseRun) -> None:
     """No fault: orders-0 is paused, records are appended to both partitions, then it is resumed."""
     consumer = run.consumer()
@@ -80,8 +79,8 @@ def paused(run: CaseRun) -> None:
     needs=("consumer.assign",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}),
     quick=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def leader_moved(run: CaseRun) -> None:
     """The other node becomes the leader of orders-0 after one record."""
     run.produce("orders", "first")
@@ -99,7 +98,7 @@ def leader_moved(run: CaseRun) -> None:
         reading.values == ["second"],
         "the next record, once",
         seen=reading.values,
-        exchanges=moved or last_exchanges(run, "Fetch"),
+        exchanges=moved or run.last_exchanges("Fetch"),
     )
     run.should(not reading.errors, "no error for the application", seen=reading.errors)
     if not moved:
@@ -115,8 +114,8 @@ def leader_moved(run: CaseRun) -> None:
     needs=("consumer.assign",),
     settings_needed=("client_rack",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}),
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def preferred_replica(run: CaseRun) -> None:
     """The first Fetch response of the leader names the other node, without records."""
     run.produce("orders", "first")
@@ -161,8 +160,8 @@ def _read_value(run: CaseRun, consumer: ConsumerHandle, value: str, expected: st
     needs=("consumer.assign",),
     settings_needed=("auto_offset_reset", "metadata_max_age_ms"),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"auto.create.topics.enable": False}),
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def topic_recreated(run: CaseRun) -> None:
     """The topic is deleted and made again while the consumer reads it; the new log has three records."""
     run.produce("orders", "old")
@@ -195,8 +194,8 @@ def topic_recreated(run: CaseRun) -> None:
         nodes=2, topics={"orders": 1}, properties={"unclean.leader.election.enable": True, "min.insync.replicas": 1}
     ),
     timeout_s=30,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def truncated(run: CaseRun) -> None:
     """The leader alone has two records when it is killed; the other node leads without them, and appends others."""
     leader = run.cluster.describe_topic("orders").partitions[0].leader

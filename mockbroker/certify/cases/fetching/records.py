@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.seen_values import describe_seen
 
 _FORMAT = Source("Kafka documentation", "Implementation, Message Format")
 
 
 def _compression(codec: str) -> Case:
-    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.cluster.create_topic("packed", 1, configs={"compression.type": codec})
         values = [f"record {number} " + "x" * 200 for number in range(50)]
@@ -33,6 +31,7 @@ def _compression(codec: str) -> Case:
         source=_FORMAT,
         needs=("consumer.assign", f"compression.{codec}"),
         cluster=ClusterPlan(topics={}),
+        decided_by=("Fetch",),
     )
     return decorate(play)
 
@@ -52,8 +51,8 @@ compression_zstd = _compression("zstd")
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
     quick=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def contents(run: CaseRun) -> None:
     """No fault: three records, and each field that is not named here is null or empty.
 
@@ -90,8 +89,8 @@ def contents(run: CaseRun) -> None:
     settings_needed=("max_partition_fetch_bytes",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def larger_than_limit(run: CaseRun) -> None:
     """No fault: a record of 20,000 bytes, read with a limit of 1,000 bytes."""
     run.produce("orders", "x" * 20_000)
@@ -117,8 +116,8 @@ def larger_than_limit(run: CaseRun) -> None:
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def partial_batch(run: CaseRun) -> None:
     """No fault: the ten records of one batch are read from offset 6 on."""
     run.produce("orders", *(f"record {number}" for number in range(10)))
@@ -144,8 +143,8 @@ def partial_batch(run: CaseRun) -> None:
     needs=("consumer.assign", "producer.transactions"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def offset_gaps(run: CaseRun) -> None:
     """No fault: a transaction is committed between two records, so that its marker has an offset."""
     run.produce("orders", "first")
@@ -174,8 +173,8 @@ def offset_gaps(run: CaseRun) -> None:
     settings_needed=("fetch_max_wait_ms",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def no_busy_loop(run: CaseRun) -> None:
     """No fault: an empty partition is read for a second."""
     consumer = run.consumer(fetch_max_wait_ms=200)

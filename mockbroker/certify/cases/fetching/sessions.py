@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.fetching.reading import read_count, read_until, require_possible
 
 _SOURCE = Source("KIP-227", "Proposed Changes, FetchRequest metadata")
@@ -23,8 +22,8 @@ _FETCH_BY_TOPIC_ID = 13
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def epochs(run: CaseRun) -> None:
     """No fault: records are appended one after the other."""
     consumer = run.consumer(fetch_max_wait_ms=100) if run.has_setting("fetch_max_wait_ms") else run.consumer()
@@ -46,7 +45,6 @@ def epochs(run: CaseRun) -> None:
 def _lost(name: str, error: str, reason: str, *, first_version: int = 0) -> Case:
     """A case of an error of a whole Fetch request in a session. first_version: of Fetch in which brokers give it."""
 
-    @decided_by("Fetch")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         consumer = run.consumer()
@@ -89,6 +87,7 @@ def _lost(name: str, error: str, reason: str, *, first_version: int = 0) -> Case
         source=_SOURCE,
         needs=("consumer.assign",),
         cluster=ClusterPlan(topics={"orders": 1}),
+        decided_by=("Fetch",),
     )
     return decorate(play)
 
@@ -119,8 +118,8 @@ topic_id_error = _lost(
     source=_SOURCE,
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def node_restarted(run: CaseRun) -> None:
     """The only node is killed, and starts again at the same address."""
     run.produce("orders", "first")
@@ -146,8 +145,8 @@ def node_restarted(run: CaseRun) -> None:
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
+    decided_by=("Fetch",),
 )
-@decided_by("Fetch")
 def partition_removed(run: CaseRun) -> None:
     """No fault: the consumer is assigned both partitions, and then only the second."""
     consumer = run.consumer()

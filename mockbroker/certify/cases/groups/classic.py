@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.messages import PartitionsLost, PartitionsRevoked
 from mockbroker.certify.partition_changes import add_partitions
@@ -21,8 +20,8 @@ from mockbroker.certify.partition_changes import add_partitions
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def commit_on_close(run: CaseRun) -> None:
     """No fault: the interval of automatic commits is longer than the case."""
     run.produce("orders", "first", "second")
@@ -58,8 +57,8 @@ def commit_on_close(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def member_id_required(run: CaseRun) -> None:
     """No fault: a coordinator answers a dynamic member of JoinGroup version 4 or later so."""
     run.produce("orders", "first")
@@ -93,8 +92,8 @@ def member_id_required(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
     timeout_s=25,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def two_members(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     common = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
@@ -128,8 +127,8 @@ def two_members(run: CaseRun) -> None:
     settings_needed=("group_instance_id", "auto_offset_reset"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def static_restart(run: CaseRun) -> None:
     """No fault: the member with group.instance.id is closed, and opened again."""
     run.produce("orders", "first")
@@ -164,8 +163,8 @@ def static_restart(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def leave_on_close(run: CaseRun) -> None:
     """No fault."""
     run.produce("orders", "first")
@@ -187,8 +186,8 @@ def leave_on_close(run: CaseRun) -> None:
     needs=("consumer.classic", "consumer.offsets"),
     settings_needed=("auto_offset_reset", "heartbeat_interval_ms"),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"offsets.topic.replication.factor": 2}),
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def coordinator_moved(run: CaseRun) -> None:
     """The other node becomes the coordinator of the group."""
     run.produce("orders", "first")
@@ -223,8 +222,8 @@ def coordinator_moved(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset", "metadata_max_age_ms", "heartbeat_interval_ms"),
     cluster=ClusterPlan(topics={"orders": 1}),
     timeout_s=20,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def partitions_added(run: CaseRun) -> None:
     """The topic gets a second partition while it is read."""
     run.produce("orders", "first")
@@ -253,8 +252,8 @@ def partitions_added(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
     timeout_s=25,
+    decided_by=("JoinGroup", "OffsetCommit", "LeaveGroup"),
 )
-@decided_by("JoinGroup", "OffsetCommit", "LeaveGroup")
 def cooperative(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     common = {

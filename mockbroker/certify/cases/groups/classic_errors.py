@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import Polled
 
@@ -21,7 +20,6 @@ def _recovered(
     only: a condition on the request, without which no broker answers so; a client may send none.
     """
 
-    @decided_by(api, then)
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         fault = run.cluster.faults.add(api, group="shop", times=1, error=error, filter=only, optional=only is not None)
@@ -58,6 +56,7 @@ def _recovered(
         settings_needed=("auto_offset_reset", "heartbeat_interval_ms", "session_timeout_ms"),
         cluster=ClusterPlan(topics={"orders": 1}, properties={"group.min.session.timeout.ms": 1_000}),
         quick=quick,
+        decided_by=(api, then),
     )
     return decorate(play)
 
@@ -139,7 +138,6 @@ fetch_offsets_loading = _recovered(
 def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str, object]) -> Case:
     """A case of an error that the application gets."""
 
-    @decided_by(api)
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, group="shop", error=error)
         extra = dict(settings)
@@ -160,6 +158,7 @@ def _reported(api: str, name: str, error: str, reason: str, *settings: tuple[str
         settings_needed=("auto_offset_reset", *(key for key, _ in settings)),
         cluster=ClusterPlan(topics={"orders": 1}),
         timeout_s=_REPORTED_S + 10,
+        decided_by=(api,),
     )
     return decorate(play)
 
@@ -191,7 +190,6 @@ fenced_instance = _reported(
 def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
     """A case of an error of OffsetCommit: retried, or reported by a commit that waits."""
 
-    @decided_by("OffsetCommit")
     def play(run: CaseRun) -> None:
         run.produce("orders", "first")
         consumer = run.consumer(group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False)
@@ -224,6 +222,7 @@ def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
         needs=("consumer.classic", "consumer.offsets"),
         settings_needed=("auto_offset_reset", "enable_auto_commit"),
         cluster=ClusterPlan(topics={"orders": 1}),
+        decided_by=("OffsetCommit",),
     )
     return decorate(play)
 

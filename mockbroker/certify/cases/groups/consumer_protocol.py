@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.driver.failure import ClientError
 
 #: The first version of OffsetCommit with STALE_MEMBER_EPOCH (KIP-848).
@@ -23,8 +22,8 @@ _REPORTED_S = 20.0
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
     quick=True,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def fenced_epoch(run: CaseRun) -> None:
     """One heartbeat of the stable member is answered with FENCED_MEMBER_EPOCH."""
     consumer = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
@@ -51,7 +50,6 @@ def fenced_epoch(run: CaseRun) -> None:
 def _recovered(name: str, error: str, reason: str, *, then_epoch: int | None = None) -> Case:
     """A case of an error of a heartbeat after which the member consumes again."""
 
-    @decided_by("ConsumerGroupHeartbeat")
     def play(run: CaseRun) -> None:
         consumer = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
         consumer.subscribe("orders")
@@ -90,6 +88,7 @@ def _recovered(name: str, error: str, reason: str, *, then_epoch: int | None = N
         needs=("consumer.kip848",),
         settings_needed=("auto_offset_reset",),
         cluster=ClusterPlan(topics={"orders": 1}),
+        decided_by=("ConsumerGroupHeartbeat",),
     )
     return decorate(play)
 
@@ -115,7 +114,6 @@ not_coordinator = _recovered(
 def _reported(name: str, error: str, reason: str, *settings: tuple[str, object]) -> Case:
     """A case of an error of a heartbeat that the application gets."""
 
-    @decided_by("ConsumerGroupHeartbeat")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("ConsumerGroupHeartbeat", error=error)
         consumer = run.consumer(
@@ -140,6 +138,7 @@ def _reported(name: str, error: str, reason: str, *settings: tuple[str, object])
         settings_needed=("auto_offset_reset", *(key for key, _ in settings)),
         cluster=ClusterPlan(topics={"orders": 1}),
         timeout_s=_REPORTED_S + 10,
+        decided_by=("ConsumerGroupHeartbeat",),
     )
     return decorate(play)
 
@@ -172,8 +171,8 @@ group_full = _reported("group-full", "GROUP_MAX_SIZE_REACHED", "The error is not
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def leave_epoch(run: CaseRun) -> None:
     """No fault."""
     _consume_and_close(run)
@@ -192,8 +191,8 @@ def leave_epoch(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset", "group_instance_id"),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def static_leave_epoch(run: CaseRun) -> None:
     """No fault: the member has group.instance.id."""
     _consume_and_close(run, group_instance_id="till-1")
@@ -226,8 +225,8 @@ def _consume_and_close(run: CaseRun, **settings: str) -> None:
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
     quick=True,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def first_heartbeat(run: CaseRun) -> None:
     """No fault."""
     run.produce("orders", "first")
@@ -254,8 +253,8 @@ def first_heartbeat(run: CaseRun) -> None:
     needs=("consumer.kip848",),
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def heartbeat_interval(run: CaseRun) -> None:
     """The interval is 200 ms; the member polls for two seconds."""
     run.cluster.faults.add(
@@ -283,8 +282,8 @@ def heartbeat_interval(run: CaseRun) -> None:
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
     timeout_s=25,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def two_members(run: CaseRun) -> None:
     """No fault: a second process of the driver joins the group of the first."""
     first = run.consumer(group_id="shop", group_protocol="consumer", auto_offset_reset="earliest")
@@ -318,8 +317,8 @@ def two_members(run: CaseRun) -> None:
     settings_needed=("auto_offset_reset",),
     cluster=ClusterPlan(topics={"orders": 1, "stock": 1}),
     on_kafka=True,
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def regex(run: CaseRun) -> None:
     """No fault: the expression fits one of two topics."""
     run.produce("orders", "first")
@@ -343,8 +342,8 @@ def regex(run: CaseRun) -> None:
     needs=("consumer.kip848", "consumer.offsets"),
     settings_needed=("auto_offset_reset", "enable_auto_commit"),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("ConsumerGroupHeartbeat",),
 )
-@decided_by("ConsumerGroupHeartbeat")
 def commit_stale_epoch(run: CaseRun) -> None:
     """The first OffsetCommit request is answered with STALE_MEMBER_EPOCH."""
     run.produce("orders", "first")

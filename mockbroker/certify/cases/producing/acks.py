@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import not_idempotent, send_error, sent_batches
 
 _ONE = ClusterPlan(topics={"orders": 1})
@@ -21,8 +20,8 @@ _ACKS = Source("Kafka documentation", "acks", "kafka-clients ProducerConfig.ACKS
     settings_needed=("acks",),
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def zero(run: CaseRun) -> None:
     """The broker appends the records and sends no answer."""
     producer = run.producer(**not_idempotent(run, acks=0))
@@ -52,8 +51,8 @@ def zero(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("acks",),
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def zero_closed(run: CaseRun) -> None:
     """The second Produce request closes the connection; the client sends up to ten more records."""
     run.cluster.faults.add("Produce", first=2, times=1, drop="close")
@@ -84,8 +83,8 @@ def zero_closed(run: CaseRun) -> None:
     settings_needed=("acks",),
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def one(run: CaseRun) -> None:
     """The broker appends two records, one after the other."""
     producer = run.producer(**not_idempotent(run, acks=1))
@@ -109,8 +108,8 @@ def one(run: CaseRun) -> None:
     cluster=_ONE,
     on_kafka=True,
     quick=True,
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def all_replicas(run: CaseRun) -> None:
     """The broker appends a record."""
     error = send_error(run.producer(acks="all"), "orders", "first")
@@ -130,8 +129,8 @@ def all_replicas(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("acks",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"min.insync.replicas": 2}),
+    decided_by=("Produce",),
 )
-@decided_by("Produce")
 def in_sync_again(run: CaseRun) -> None:
     """The follower is stopped, and starts again after the first refused Produce request."""
     leader = run.cluster.describe_topic("orders").partitions[0].leader

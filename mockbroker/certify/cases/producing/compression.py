@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.records import Codec
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, send_error, sent_batches
+from mockbroker.certify.cases.producer_calls import acknowledged, send_error, sent_batches
 from mockbroker.certify.driver.messages import SendRecord
 
 _VALUE = "one espresso, " * 50
@@ -14,9 +14,9 @@ _VALUE = "one espresso, " * 50
 def compressed(codec: str) -> Case:
     """A case in which the client compresses with a codec."""
 
-    @acknowledged("Produce")
+    @acknowledged
     def play(run: CaseRun) -> None:
-        error = send_error(acks_producer(run, compression=codec), "orders", _VALUE, _VALUE)  # type: ignore[arg-type]
+        error = send_error(run.acked_producer(compression=codec), "orders", _VALUE, _VALUE)  # type: ignore[arg-type]
 
         produced = run.wire.requests("Produce")
         batches = sent_batches(produced)
@@ -37,6 +37,7 @@ def compressed(codec: str) -> Case:
         settings_needed=("compression",),
         cluster=ClusterPlan(topics={"orders": 1}),
         on_kafka=True,
+        decided_by=("Produce",),
     )(play)
 
 
@@ -55,11 +56,12 @@ zstd = compressed("zstd")
     needs=("producer", "compression.zstd"),
     settings_needed=("compression",),
     cluster=ClusterPlan(topics={"orders": 1}, versions={"Produce": 6}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def zstd_old_broker(run: CaseRun) -> None:
     """ApiVersions lists Produce up to version 6 only."""
-    error = send_error(acks_producer(run, compression="zstd"), "orders", _VALUE, timeout_ms=3000)
+    error = send_error(run.acked_producer(compression="zstd"), "orders", _VALUE, timeout_ms=3000)
 
     produced = run.wire.requests("Produce")
     codecs = {each.batch.codec for each in sent_batches(produced)}
@@ -75,11 +77,12 @@ def zstd_old_broker(run: CaseRun) -> None:
     source=Source("Kafka documentation", "compression.type"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"compression.type": "gzip"}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def topic_codec(run: CaseRun) -> None:
     """The topic has compression.type=gzip: the broker compresses what arrives."""
-    error = send_error(acks_producer(run), "orders", _VALUE)
+    error = send_error(run.acked_producer(), "orders", _VALUE)
 
     values = [record.value for record in run.cluster.read("orders")]
     run.expect(error is None, "the record is delivered", seen=error, exchanges=run.wire.requests("Produce"))
@@ -97,13 +100,14 @@ def topic_codec(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def headers(run: CaseRun) -> None:
     """The broker appends the record."""
     record = SendRecord(value=None, key="", headers=(("a", ""), ("a", "second"), ("unicode", "\u00e9\u4e2d")))
 
-    error = send_error(acks_producer(run), "orders", record)
+    error = send_error(run.acked_producer(), "orders", record)
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=produced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, error_name, send_error
+from mockbroker.certify.cases.producer_calls import acknowledged, error_name, send_error
 
 _ONE = ClusterPlan(topics={"orders": 1})
 
@@ -12,11 +12,11 @@ _ONE = ClusterPlan(topics={"orders": 1})
 def refused_for_good(code: str, name: str, *, quick: bool = False) -> Case:
     """A case in which the first Produce request is refused with an error that is not retriable."""
 
-    @acknowledged("Produce")
+    @acknowledged
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("Produce", times=1, error=code)
 
-        error = send_error(acks_producer(run), "orders", "first")
+        error = send_error(run.acked_producer(), "orders", "first")
 
         produced = run.wire.requests("Produce")
         run.expect(error, "the record fails", seen="it is delivered", exchanges=produced)
@@ -33,6 +33,7 @@ def refused_for_good(code: str, name: str, *, quick: bool = False) -> Case:
         needs=("producer",),
         cluster=_ONE,
         quick=quick,
+        decided_by=("Produce",),
     )(play)
 
 
@@ -58,13 +59,14 @@ unknown_server_error = refused_for_good("UNKNOWN_SERVER_ERROR", "unknown-server-
     ),
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("Metadata",),
 )
-@acknowledged("Metadata")
+@acknowledged
 def metadata_authorization(run: CaseRun) -> None:
     """Each Metadata request that names the topic is answered with TOPIC_AUTHORIZATION_FAILED for it."""
     run.cluster.faults.add("Metadata", topic="orders", error="TOPIC_AUTHORIZATION_FAILED")
 
-    error = send_error(acks_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     asked = run.wire.requests("Metadata")
     if asked and all(each.request.topics is None for each in asked):
@@ -85,12 +87,13 @@ def metadata_authorization(run: CaseRun) -> None:
     source=Source("KIP-360", "Proposed Changes", "kafka-clients Callback.onCompletion, InvalidRecordException"),
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def goes_on(run: CaseRun) -> None:
     """The first Produce request is answered with INVALID_RECORD, later ones are appended."""
     run.cluster.faults.add("Produce", times=1, error="INVALID_RECORD")
-    producer = acks_producer(run)
+    producer = run.acked_producer()
 
     refused = send_error(producer, "orders", "first")
     error = send_error(producer, "orders", "second")
@@ -110,11 +113,12 @@ def goes_on(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients InvalidTopicException, KafkaProducer.send"),
     needs=("producer",),
     on_kafka=True,
+    decided_by=("Metadata",),
 )
-@acknowledged("Metadata")
+@acknowledged
 def invalid_topic_name(run: CaseRun) -> None:
     """Metadata answers INVALID_TOPIC_EXCEPTION for the topic, because its name has a space."""
-    error = send_error(acks_producer(run), "not a topic", "first")
+    error = send_error(run.acked_producer(), "not a topic", "first")
 
     asked = run.wire.requests("Metadata")
     names = ("INVALID_TOPIC_EXCEPTION", "LOCAL_ILLEGAL_STATE")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import (
     describe_producer,
     error_name,
@@ -34,8 +33,8 @@ _NEEDS = ("producer.idempotence",)
     needs=_NEEDS,
     cluster=_ONE,
     quick=True,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def answer_lost(run: CaseRun) -> None:
     """The first Produce request is handled; instead of its answer the connection is closed."""
     run.cluster.faults.add("Produce", times=1, after=True, drop="close")
@@ -58,8 +57,8 @@ def answer_lost(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def sequences(run: CaseRun) -> None:
     """Three sends of two records each; nothing fails."""
     producer = run.producer(idempotence=True, acks="all")
@@ -93,8 +92,8 @@ def sequences(run: CaseRun) -> None:
     needs=_NEEDS,
     cluster=ClusterPlan(topics={"orders": 2}),
     on_kafka=True,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def sequences_by_partition(run: CaseRun) -> None:
     """One record for each of two partitions, twice."""
     producer = run.producer(idempotence=True, acks="all")
@@ -119,8 +118,8 @@ def sequences_by_partition(run: CaseRun) -> None:
     settings_needed=("batch_size",),
     cluster=_ONE,
     quick=True,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def order_kept(run: CaseRun) -> None:
     """The second Produce request is answered with NOT_ENOUGH_REPLICAS; the batches behind it arrive without it."""
     run.cluster.faults.add("Produce", first=2, times=1, error="NOT_ENOUGH_REPLICAS")
@@ -145,8 +144,8 @@ def order_kept(run: CaseRun) -> None:
     needs=_NEEDS,
     settings_needed=("batch_size",),
     cluster=_ONE,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def answers_lost(run: CaseRun) -> None:
     """The second and the fifth Produce request are handled; instead of their answers the connection is closed."""
     fault = run.cluster.faults.add("Produce", first=2, every=3, times=2, after=True, drop="close", optional=True)
@@ -170,8 +169,8 @@ def answers_lost(run: CaseRun) -> None:
     source=Source("KIP-98", "Idempotent Producer Guarantees", "kafka-clients DuplicateSequenceException"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def duplicate(run: CaseRun) -> None:
     """The first Produce request is appended, and answered with DUPLICATE_SEQUENCE_NUMBER."""
     run.cluster.faults.add("Produce", times=1, after=True, error="DUPLICATE_SEQUENCE_NUMBER")
@@ -194,8 +193,8 @@ def duplicate(run: CaseRun) -> None:
     source=Source("KIP-360", "Proposed Changes"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def unknown_producer_id(run: CaseRun) -> None:
     """The second Produce request is answered with UNKNOWN_PRODUCER_ID."""
     run.cluster.faults.add("Produce", first=2, times=1, error="UNKNOWN_PRODUCER_ID", set_fields=_LOG_START)
@@ -219,7 +218,6 @@ def unknown_producer_id(run: CaseRun) -> None:
 def initialized_after(code: str, name: str) -> Case:
     """A case in which InitProducerId of an idempotent producer is refused once with a retriable error."""
 
-    @decided_by("InitProducerId")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("InitProducerId", times=1, error=code)
 
@@ -238,6 +236,7 @@ def initialized_after(code: str, name: str) -> Case:
         source=Source("Kafka protocol guide", "Error Codes", "KIP-98 InitProducerId"),
         needs=_NEEDS,
         cluster=_ONE,
+        decided_by=("InitProducerId",),
     )(play)
 
 
@@ -252,8 +251,8 @@ id_while_loading = initialized_after("COORDINATOR_LOAD_IN_PROGRESS", "id-while-l
     source=Source("KIP-98", "Authorization", "kafka-clients ClusterAuthorizationException"),
     needs=_NEEDS,
     cluster=_ONE,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def not_authorized(run: CaseRun) -> None:
     """Each InitProducerId request is answered with CLUSTER_AUTHORIZATION_FAILED."""
     run.cluster.faults.add("InitProducerId", error="CLUSTER_AUTHORIZATION_FAILED")
@@ -278,8 +277,8 @@ def not_authorized(run: CaseRun) -> None:
     needs=_NEEDS,
     settings_needed=("max_in_flight", "idempotence"),
     cluster=_ONE,
+    decided_by=("Produce", "InitProducerId"),
 )
-@decided_by("Produce", "InitProducerId")
 def six_in_flight(run: CaseRun) -> None:
     """Nothing fails at the broker."""
     error: ErrorInfo | None

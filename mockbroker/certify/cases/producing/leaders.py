@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, asks_for, require_version
+from mockbroker.certify.cases.producer_calls import acknowledged, asks_for, require_version
 from mockbroker.certify.driver.handles import ProducerHandle
 
 _TWO = ClusterPlan(nodes=2, topics={"orders": 1})
@@ -35,11 +35,12 @@ def _send(run: CaseRun, producer: ProducerHandle, value: str) -> None:
     needs=("producer",),
     cluster=_TWO,
     quick=True,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def moved(run: CaseRun) -> None:
     """After the first record, the other node becomes the leader."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
 
@@ -58,11 +59,12 @@ def moved(run: CaseRun) -> None:
     source=_BOOTSTRAPPING,
     needs=("producer",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, versions={"Produce": 9}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def moved_without_hint(run: CaseRun) -> None:
     """The broker has Produce up to version 9, without hints; the leader moves after the first record."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
 
@@ -84,11 +86,12 @@ def moved_without_hint(run: CaseRun) -> None:
     source=Source("KIP-951", "Proposed Changes"),
     needs=("producer",),
     cluster=_TWO,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def hint_used(run: CaseRun) -> None:
     """The leader moves after the first record. For 1.5 seconds Metadata answers have the old leader and epoch."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.faults.add("Metadata", stale=True, until_ms=1500, optional=True)
     run.cluster.move_leader("orders", 0)
@@ -111,12 +114,13 @@ def hint_used(run: CaseRun) -> None:
     source=Source("KIP-320", "Leader Epoch Validation / Metadata"),
     needs=("producer",),
     cluster=_TWO,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def older_epoch_ignored(run: CaseRun) -> None:
     """When the client has produced to a new leader, Metadata answers have the old one and its epoch for 1.5 seconds."""
     old = _leader(run)
-    producer = acks_producer(run, metadata_max_age_ms=300)
+    producer = run.acked_producer(metadata_max_age_ms=300)
     _send(run, producer, "first")
     run.cluster.move_leader("orders", 0)
     _send(run, producer, "second")
@@ -146,11 +150,12 @@ def older_epoch_ignored(run: CaseRun) -> None:
     source=_BOOTSTRAPPING,
     needs=("producer",),
     cluster=_TWO,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def stopped(run: CaseRun) -> None:
     """After the first record, the leader's node is stopped: leadership moves to the other node, connections close."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.stop_node(_leader(run))
 
@@ -169,11 +174,12 @@ def stopped(run: CaseRun) -> None:
     source=_BOOTSTRAPPING,
     needs=("producer",),
     cluster=ClusterPlan(nodes=3, topics={"orders": 1}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def crashed(run: CaseRun) -> None:
     """The leader is killed. Another node is elected when the client has then asked for metadata, or after a second."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.kill_node(_leader(run))
     seen = run.cluster.journal.last_number
@@ -197,13 +203,14 @@ def crashed(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients LeaderNotAvailableException"),
     needs=("producer",),
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"default.replication.factor": 1}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def none_for_a_time(run: CaseRun) -> None:
     """The only replica's node is down when the client sends; it starts after the second Metadata request."""
     leader = _leader(run)
     run.cluster.stop_node(leader)
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     sending = run.in_background(lambda: producer.send("orders", "first"))
     run.wire.wait_for_request("Metadata", where=asks_for("orders"), count=2, answered=True)
     run.cluster.start_node(leader)
@@ -222,11 +229,12 @@ def none_for_a_time(run: CaseRun) -> None:
     source=Source("KIP-516", "Produce", "kafka-clients UnknownTopicIdException"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"auto.create.topics.enable": False}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def topic_recreated(run: CaseRun) -> None:
     """After the first record, the topic is deleted and created again."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     _send(run, producer, "first")
     run.cluster.delete_topic("orders")
     run.cluster.create_topic("orders")

@@ -6,7 +6,6 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import (
     acknowledged,
-    acks_producer,
     error_name,
     require_version,
     send_error,
@@ -27,11 +26,12 @@ _COMPACTED = ClusterPlan(topics={"orders": 1}, properties={"log.cleanup.policy":
     source=Source("KIP-467", "Proposed Changes", "kafka-clients InvalidRecordException"),
     needs=("producer",),
     cluster=_COMPACTED,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def without_key(run: CaseRun) -> None:
     """The topic is compacted: the broker refuses the batch with INVALID_RECORD, and names the record."""
-    error = send_error(acks_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     produced = run.wire.requests("Produce")
     run.expect(error, "the record fails", seen="it is delivered", exchanges=produced)
@@ -47,11 +47,12 @@ def without_key(run: CaseRun) -> None:
     source=Source("KIP-467", "Public Interfaces"),
     needs=("producer",),
     cluster=_COMPACTED,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def message_of_broker(run: CaseRun) -> None:
     """The broker refuses the batch with INVALID_RECORD, and a message for the record."""
-    error = send_error(acks_producer(run), "orders", "first")
+    error = send_error(run.acked_producer(), "orders", "first")
 
     produced = run.wire.requests("Produce")[0]
     require_version(run, [produced], _MESSAGES_SINCE, "messages for records")
@@ -71,13 +72,14 @@ def message_of_broker(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("linger_ms",),
     cluster=_COMPACTED,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def whole_batch(run: CaseRun) -> None:
     """Three records, of which the second has no key, are in one batch if the client batches them."""
     records = [SendRecord(value=str(number), key=None if number == 1 else "key") for number in range(3)]
 
-    deliveries = acks_producer(run, linger_ms=100).send("orders", *records, timeout_ms=5000)
+    deliveries = run.acked_producer(linger_ms=100).send("orders", *records, timeout_ms=5000)
 
     produced = run.wire.requests("Produce")
     stored = {record.value for record in run.cluster.read("orders")}
@@ -96,11 +98,12 @@ def whole_batch(run: CaseRun) -> None:
     source=Source("KIP-32", "Proposed Changes", "kafka-clients RecordMetadata.timestamp"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"log.message.timestamp.type": "LogAppendTime"}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def append_time(run: CaseRun) -> None:
     """The topic has LogAppendTime; the record has a timestamp of the year 2020."""
-    [delivery] = acks_producer(run).send("orders", SendRecord(value="first", timestamp=1_577_836_800_000))
+    [delivery] = run.acked_producer().send("orders", SendRecord(value="first", timestamp=1_577_836_800_000))
 
     produced = run.wire.requests("Produce")[-1]
     appended = produced.response.responses[0].partition_responses[0].log_append_time_ms
@@ -118,11 +121,12 @@ def append_time(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients InvalidTimestampException"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}, properties={"log.message.timestamp.before.max.ms": 60_000}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def old_timestamp(run: CaseRun) -> None:
     """Records may be one minute old; the record has a timestamp of the year 2020."""
-    error = send_error(acks_producer(run), "orders", SendRecord(value="first", timestamp=1_577_836_800_000))
+    error = send_error(run.acked_producer(), "orders", SendRecord(value="first", timestamp=1_577_836_800_000))
 
     produced = run.wire.requests("Produce")
     run.expect(error, "the record fails", seen="it is delivered", exchanges=produced)

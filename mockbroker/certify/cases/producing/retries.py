@@ -6,7 +6,6 @@ from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import (
     acknowledged,
-    acks_producer,
     not_idempotent,
     require_version,
     send_error,
@@ -26,11 +25,11 @@ def refused_once(
 ) -> Case:
     """A case in which the first Produce request is refused with a retriable error. first_version: that can have it."""
 
-    @acknowledged("Produce")
+    @acknowledged
     def play(run: CaseRun) -> None:
         run.cluster.faults.add("Produce", times=1, error=code)
 
-        [delivery] = acks_producer(run).send("orders", "first")
+        [delivery] = run.acked_producer().send("orders", "first")
 
         require_version(run, run.wire.requests("Produce"), first_version, code)
         refused, *retried = run.wire.requests("Produce")
@@ -49,6 +48,7 @@ def refused_once(
         needs=("producer",),
         cluster=_ONE,
         quick=quick,
+        decided_by=("Produce",),
     )(play)
 
 
@@ -72,12 +72,13 @@ corrupt_message = refused_once("CORRUPT_MESSAGE", "corrupt-message", level=Level
     ),
     needs=("producer",),
     cluster=_ONE,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def not_leader_refreshes(run: CaseRun) -> None:
     """Produce is answered with NOT_LEADER_OR_FOLLOWER until Metadata is requested after that; no leader has moved."""
     fault = run.cluster.faults.add("Produce", error="NOT_LEADER_OR_FOLLOWER")
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     sending = run.in_background(lambda: send_error(producer, "orders", "first", timeout_ms=10_000))
     first = run.wire.wait_for_request("Produce", error="NOT_LEADER_OR_FOLLOWER")[0]
     refreshed = list(run.find_request("Metadata", after=first, timeout_s=_REFRESHED_S) or ())
@@ -106,8 +107,9 @@ def not_leader_refreshes(run: CaseRun) -> None:
     ),
     needs=("producer.idempotence",),
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def after_append(run: CaseRun) -> None:
     """The first Produce request is appended, and answered with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     run.cluster.faults.add("Produce", times=1, after=True, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND")
@@ -129,12 +131,13 @@ def after_append(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Produce API", "kafka-clients ProducerConfig.RETRIES_CONFIG"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 2}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def one_partition(run: CaseRun) -> None:
     """The first batch for partition 0 is answered with NOT_LEADER_OR_FOLLOWER; partition 1 is appended."""
     run.cluster.faults.add("Produce", partition=0, times=1, error="NOT_LEADER_OR_FOLLOWER")
-    producer = acks_producer(run, linger_ms=50) if run.has_setting("linger_ms") else acks_producer(run)
+    producer = run.acked_producer(linger_ms=50) if run.has_setting("linger_ms") else run.acked_producer()
 
     deliveries = producer.send("orders", *(_record(value, partition) for partition, value in enumerate(["a", "b"])))
 
@@ -161,13 +164,14 @@ def _record(value: str, partition: int) -> SendRecord:
     needs=("producer",),
     settings_needed=("retries",),
     cluster=_ONE,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def no_retries(run: CaseRun) -> None:
     """The first Produce request is answered with NOT_ENOUGH_REPLICAS."""
     run.cluster.faults.add("Produce", times=1, error="NOT_ENOUGH_REPLICAS")
 
-    [delivery] = acks_producer(run, **not_idempotent(run, retries=0)).send("orders", "first")
+    [delivery] = run.acked_producer(**not_idempotent(run, retries=0)).send("orders", "first")
 
     produced = run.wire.requests("Produce")
     name = delivery.error.name if delivery.error else None

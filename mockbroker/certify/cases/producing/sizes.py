@@ -8,7 +8,6 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import (
     acknowledged,
-    acks_producer,
     describe_order,
     error_name,
     send_error,
@@ -34,11 +33,12 @@ _SMALL = ClusterPlan(topics={"orders": 1}, properties={"message.max.bytes": 2000
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients RecordTooLargeException, Callback"),
     needs=("producer",),
     cluster=_SMALL,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def record_too_large(run: CaseRun) -> None:
     """The topic accepts batches of up to 2,000 bytes; the record has 5,000."""
-    error = send_error(acks_producer(run), "orders", _incompressible(5000))
+    error = send_error(run.acked_producer(), "orders", _incompressible(5000))
 
     produced = run.wire.requests("Produce")
     run.expect(error_name(error) == "MESSAGE_TOO_LARGE", "MESSAGE_TOO_LARGE", seen=error, exchanges=produced)
@@ -54,13 +54,14 @@ def record_too_large(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("linger_ms",),
     cluster=_SMALL,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def batch_split(run: CaseRun) -> None:
     """The topic accepts batches of up to 2,000 bytes; six records of 600 bytes are in one batch."""
     values = [f"{number}" + _incompressible(600, number) for number in range(6)]
 
-    error = send_error(acks_producer(run, linger_ms=100), "orders", *values)
+    error = send_error(run.acked_producer(linger_ms=100), "orders", *values)
 
     produced = run.wire.requests("Produce")
     stored = stored_values(run)
@@ -81,11 +82,12 @@ def batch_split(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("max_request_size",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def refused_by_client(run: CaseRun) -> None:
     """Nothing fails at the broker. max_request_size is 2,000 bytes, the record has 5,000."""
-    producer = acks_producer(run, max_request_size=2000)
+    producer = run.acked_producer(max_request_size=2000)
 
     error = send_error(producer, "orders", _incompressible(5000))
     following = send_error(producer, "orders", "second")
@@ -106,11 +108,12 @@ def refused_by_client(run: CaseRun) -> None:
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def large_record(run: CaseRun) -> None:
     """The broker appends the record."""
-    error = send_error(acks_producer(run), "orders", "x" * 900_000)
+    error = send_error(run.acked_producer(), "orders", "x" * 900_000)
 
     produced = run.wire.requests("Produce")
     run.expect(error is None, "the record is delivered", seen=error, exchanges=produced)
@@ -124,13 +127,14 @@ def large_record(run: CaseRun) -> None:
     source=Source("Kafka documentation", "Guarantees", "kafka-clients KafkaProducer.send"),
     needs=("producer",),
     cluster=ClusterPlan(topics={"orders": 1}),
+    decided_by=("Produce",),
 )
-@acknowledged("Produce")
+@acknowledged
 def many_records(run: CaseRun) -> None:
     """The broker appends all of them."""
     values = [f"{number:04}" for number in range(2000)]
 
-    error = send_error(acks_producer(run), "orders", *values)
+    error = send_error(run.acked_producer(), "orders", *values)
 
     stored, produced = stored_values(run), run.wire.requests("Produce")
     run.expect(error is None, "all records are delivered", seen=error, exchanges=produced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.producer_calls import acknowledged, acks_producer, asks_for, error_name, send_error
+from mockbroker.certify.cases.producer_calls import acknowledged, asks_for, error_name, send_error
 
 _ONE = ClusterPlan(topics={"orders": 1})
 #: The shortest time before a retry that is accepted, milliseconds, with retry.backoff.ms 400.
@@ -27,13 +27,14 @@ def _send_ms(run: CaseRun) -> float:
     needs=("producer",),
     settings_needed=("delivery_timeout_ms", "request_timeout_ms"),
     cluster=_ONE,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def delivery(run: CaseRun) -> None:
     """Produce requests are never answered."""
     run.cluster.faults.add("Produce", answer="never")
 
-    producer = acks_producer(run, delivery_timeout_ms=1500, request_timeout_ms=1000, linger_ms=0)
+    producer = run.acked_producer(delivery_timeout_ms=1500, request_timeout_ms=1000, linger_ms=0)
     error = send_error(producer, "orders", "first", timeout_ms=8000)
 
     produced = run.wire.requests("Produce")
@@ -53,13 +54,14 @@ def delivery(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("request_timeout_ms",),
     cluster=_ONE,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def request(run: CaseRun) -> None:
     """The first Produce request is never answered, nor any later one of its connection."""
     run.cluster.faults.add("Produce", times=1, answer="never")
 
-    error = send_error(acks_producer(run, request_timeout_ms=1000), "orders", "first", timeout_ms=10_000)
+    error = send_error(run.acked_producer(request_timeout_ms=1000), "orders", "first", timeout_ms=10_000)
 
     produced = run.wire.requests("Produce")
     spent = _send_ms(run)
@@ -80,11 +82,12 @@ def request(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("max_block_ms",),
     cluster=ClusterPlan(properties={"auto.create.topics.enable": False}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def unknown_topic(run: CaseRun) -> None:
     """Metadata answers UNKNOWN_TOPIC_OR_PARTITION for the topic."""
-    error = send_error(acks_producer(run, max_block_ms=1000), "missing", "first", timeout_ms=8000)
+    error = send_error(run.acked_producer(max_block_ms=1000), "missing", "first", timeout_ms=8000)
 
     asked = run.wire.requests("Metadata")
     names = ("LOCAL_TIMEOUT", "UNKNOWN_TOPIC_OR_PARTITION")
@@ -102,11 +105,12 @@ def unknown_topic(run: CaseRun) -> None:
     source=Source("Kafka protocol guide", "Error Codes", "kafka-clients UnknownTopicOrPartitionException"),
     needs=("producer",),
     cluster=ClusterPlan(properties={"auto.create.topics.enable": False}),
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def topic_appears(run: CaseRun) -> None:
     """The topic is created after the first Metadata request that asks for it, or for all topics."""
-    producer = acks_producer(run)
+    producer = run.acked_producer()
     sending = run.in_background(lambda: producer.send("orders", "first"))
     run.wire.wait_for_request("Metadata", where=asks_for("orders"), answered=True)
     run.cluster.create_topic("orders")
@@ -126,13 +130,14 @@ def topic_appears(run: CaseRun) -> None:
     needs=("producer",),
     settings_needed=("retry_backoff_ms",),
     cluster=_ONE,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def backoff(run: CaseRun) -> None:
     """The first Produce request is answered with NOT_ENOUGH_REPLICAS."""
     run.cluster.faults.add("Produce", times=1, error="NOT_ENOUGH_REPLICAS")
 
-    error = send_error(acks_producer(run, retry_backoff_ms=400), "orders", "first")
+    error = send_error(run.acked_producer(retry_backoff_ms=400), "orders", "first")
 
     produced = run.wire.requests("Produce")
     gaps = [
@@ -160,11 +165,12 @@ def backoff(run: CaseRun) -> None:
     settings_needed=("request_timeout_ms",),
     cluster=_ONE,
     on_kafka=True,
+    decided_by=("Produce", "Metadata"),
 )
-@acknowledged("Produce", "Metadata")
+@acknowledged
 def request_field(run: CaseRun) -> None:
     """The broker appends a record. request_timeout_ms is 4,000."""
-    error = send_error(acks_producer(run, request_timeout_ms=4000), "orders", "first")
+    error = send_error(run.acked_producer(request_timeout_ms=4000), "orders", "first")
 
     produced = run.wire.requests("Produce")[0]
     given = produced.request.timeout_ms

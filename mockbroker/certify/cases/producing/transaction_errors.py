@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import require_version
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
@@ -37,7 +36,6 @@ _KIP_890 = Source("KIP-890", "Proposed Changes, TRANSACTION_ABORTABLE", "KIP-105
 def abortable(api: str, code: str, name: str, source: Source, *, level: Level = Level.MUST) -> Case:
     """A case in which a request of the first transaction is refused with an abortable error."""
 
-    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         producer = open_producer(run)
@@ -66,6 +64,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         source=source,
         needs=(*NEEDS, "consumer.offsets") if api in _OF_OFFSETS else NEEDS,
         cluster=FIRST_PROTOCOL,
+        decided_by=(api, "EndTxn"),
     )(play)
 
 
@@ -87,7 +86,6 @@ fenced_instance = abortable("TxnOffsetCommit", "FENCED_INSTANCE_ID", "fenced-ins
 def fatal(api: str, code: str, name: str, source: Source) -> Case:
     """A case in which a request of a transaction is refused with an error that the producer does not survive."""
 
-    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, error=code)
         producer = open_producer(run)
@@ -111,6 +109,7 @@ def fatal(api: str, code: str, name: str, source: Source) -> Case:
         source=source,
         needs=NEEDS,
         cluster=FIRST_PROTOCOL,
+        decided_by=(api, "EndTxn"),
     )(play)
 
 
@@ -130,8 +129,8 @@ mapping_add = fatal("AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING", "id-map
     source=Source("KIP-98", "Authorization", "kafka-clients KafkaProducer.initTransactions, AuthorizationException"),
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def init_authorization(run: CaseRun) -> None:
     """Each InitProducerId request is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
     run.cluster.faults.add("InitProducerId", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
@@ -44,8 +43,8 @@ def _fails_to_commit(run: CaseRun, producer: ProducerHandle, value: str) -> None
     needs=NEEDS,
     cluster=ONE,
     quick=True,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def second_producer(run: CaseRun) -> None:
     """Nothing fails by a fault: the coordinator raises the epoch for the second producer."""
     old = open_producer(run, "old")
@@ -69,8 +68,8 @@ def second_producer(run: CaseRun) -> None:
     source=_FENCING,
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def unusable(run: CaseRun) -> None:
     """The second producer commits a transaction, before the first one tries to go on."""
     old = open_producer(run, "old")
@@ -95,8 +94,8 @@ def unusable(run: CaseRun) -> None:
     source=Source("KIP-98", "Transactional Guarantees", "kafka-clients KafkaProducer.initTransactions"),
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def crash(run: CaseRun) -> None:
     """The process of the first producer is killed; its transaction has one record."""
     other = run.second_driver()
@@ -122,8 +121,8 @@ def crash(run: CaseRun) -> None:
     needs=NEEDS,
     settings_needed=("transaction_timeout_ms",),
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timed_out(run: CaseRun) -> None:
     """The transaction timeout is 20 s. The cluster's clock moves by 60 s before the commit."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=20_000)
@@ -149,8 +148,8 @@ def timed_out(run: CaseRun) -> None:
     settings_needed=("transaction_timeout_ms",),
     cluster=ONE,
     on_kafka=True,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timeout_in_request(run: CaseRun) -> None:
     """Nothing fails. The transaction timeout is 21 s."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=21_000)
@@ -172,8 +171,8 @@ def timeout_in_request(run: CaseRun) -> None:
     needs=NEEDS,
     settings_needed=("transaction_timeout_ms",),
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def timeout_too_long(run: CaseRun) -> None:
     """transaction.max.timeout.ms is 15 minutes; the producer asks for 20."""
     producer = run.producer(transactional_id="shop", transaction_timeout_ms=1_200_000)
@@ -194,8 +193,8 @@ def timeout_too_long(run: CaseRun) -> None:
     source=CONTRACT,
     needs=(*NEEDS, "consumer.offsets"),
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_committed(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_offset(open_producer(run), run.consumer(group_id="shop"), 7)
@@ -213,8 +212,8 @@ def offsets_committed(run: CaseRun) -> None:
     source=CONTRACT,
     needs=(*NEEDS, "consumer.offsets"),
     cluster=ONE,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_aborted(run: CaseRun) -> None:
     """Nothing fails. The transaction with offset 7 is aborted, one with offset 3 is committed."""
     producer, consumer = open_producer(run), run.consumer(group_id="shop")
@@ -240,8 +239,8 @@ def offsets_aborted(run: CaseRun) -> None:
     needs=(*NEEDS, "consumer.offsets", "consumer.classic"),
     cluster=ONE,
     on_kafka=True,
+    decided_by=("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 )
-@decided_by("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn")
 def offsets_of_member(run: CaseRun) -> None:
     """The consumer is a member of the group and has read one record."""
     run.produce("orders", "first")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.transaction_calls import (
     FIRST_PROTOCOL,
     NEEDS,
@@ -22,7 +21,6 @@ _SOURCE = Source("KIP-98", "RPC Protocol, error codes", "kafka-clients KafkaProd
 def retried(api: str, code: str, name: str) -> Case:
     """A case in which a request of a transaction is refused once with a retriable error."""
 
-    @decided_by(api, "EndTxn")
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         if api in _OF_OFFSETS:
@@ -47,6 +45,7 @@ def retried(api: str, code: str, name: str) -> Case:
         source=_SOURCE,
         needs=(*NEEDS, "consumer.offsets") if api in _OF_OFFSETS else NEEDS,
         cluster=FIRST_PROTOCOL,
+        decided_by=(api, "EndTxn"),
     )(play)
 
 
@@ -73,8 +72,8 @@ commit_not_coordinator = retried("TxnOffsetCommit", "NOT_COORDINATOR", "commit-n
     source=_SOURCE,
     needs=NEEDS,
     cluster=ClusterPlan(nodes=2, topics={"orders": 1}, properties={"transaction.state.log.replication.factor": 2}),
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def coordinator_moved(run: CaseRun) -> None:
     """After the record is sent, the other node becomes the coordinator."""
     producer = open_producer(run)
@@ -104,8 +103,8 @@ def coordinator_moved(run: CaseRun) -> None:
         topics={"orders": 1},
         properties={"transaction.state.log.replication.factor": 2, "transaction.state.log.min.isr": 1},
     ),
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def coordinator_stopped(run: CaseRun) -> None:
     """After the record is sent, the coordinator's node is stopped: the other one takes over."""
     producer = open_producer(run)

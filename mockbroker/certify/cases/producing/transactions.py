@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
-from mockbroker.certify.cases.deciding import decided_by
 from mockbroker.certify.cases.producer_calls import describe_producer, send_error, sent_batches
 from mockbroker.certify.cases.transaction_calls import (
     CONTRACT,
@@ -26,8 +25,8 @@ from mockbroker.certify.cases.transaction_calls import (
     needs=NEEDS,
     cluster=ONE,
     quick=True,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def commit(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_one(open_producer(run), "first")
@@ -46,8 +45,8 @@ def commit(run: CaseRun) -> None:
     source=CONTRACT,
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def abort(run: CaseRun) -> None:
     """Nothing fails."""
     producer = open_producer(run)
@@ -73,8 +72,8 @@ def abort(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
     on_kafka=True,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def batches(run: CaseRun) -> None:
     """Nothing fails."""
     error = commit_one(open_producer(run), "first")
@@ -98,8 +97,8 @@ def batches(run: CaseRun) -> None:
     source=Source("KIP-98", "Data flow, AddPartitionsToTxnRequest"),
     needs=NEEDS,
     cluster=FIRST_PROTOCOL,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def partition_added_first(run: CaseRun) -> None:
     """The cluster has transaction.version 1, without KIP-890's second part."""
     error = commit_one(open_producer(run), "first")
@@ -123,8 +122,8 @@ def partition_added_first(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
     on_kafka=True,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def second_protocol(run: CaseRun) -> None:
     """The cluster has transaction.version 2, as it is the default."""
     error = commit_one(open_producer(run), "first")
@@ -144,8 +143,8 @@ def second_protocol(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ONE,
     on_kafka=True,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def epoch_of_answer(run: CaseRun) -> None:
     """EndTxn is answered with the next epoch, if the client sends version 5 or later."""
     producer = open_producer(run)
@@ -174,8 +173,8 @@ def epoch_of_answer(run: CaseRun) -> None:
     source=CONTRACT,
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def commit_lost(run: CaseRun) -> None:
     """The first EndTxn request is handled; instead of its answer the connection is closed."""
     run.cluster.faults.add("EndTxn", times=1, after=True, drop="close")
@@ -197,8 +196,8 @@ def commit_lost(run: CaseRun) -> None:
     source=Source("KIP-98", "Public Interfaces", "kafka-clients KafkaProducer.send and commitTransaction"),
     needs=NEEDS,
     cluster=ONE,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def failed_record(run: CaseRun) -> None:
     """The second Produce request is answered with INVALID_RECORD."""
     run.cluster.faults.add("Produce", first=2, times=1, error="INVALID_RECORD")
@@ -224,8 +223,8 @@ def failed_record(run: CaseRun) -> None:
     needs=NEEDS,
     cluster=ClusterPlan(topics={"orders": 1}),
     on_kafka=True,
+    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
 )
-@decided_by("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId")
 def record_outside(run: CaseRun) -> None:
     """Nothing fails at the broker."""
     error = send_error(open_producer(run), "orders", "first", timeout_ms=3000)

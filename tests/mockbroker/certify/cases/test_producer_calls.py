@@ -16,11 +16,11 @@ from mockbroker.certify.case_broker import open_mock
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import (
     acknowledged,
-    acks_producer,
     asks_for,
     describe_order,
     require_version,
 )
+from mockbroker.certify.driver.failure import DriverFailure
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.play import Played, PlayOptions, play_case
 from mockbroker.certify.verdicts import Verdict
@@ -61,7 +61,7 @@ def _produce(run: CaseRun, *, acks: int, version: int = 9) -> None:
 def test_a_client_without_acknowledgements_is_not_judged_by_results_of_records(
     tmp_path: Path, *, condition: bool
 ) -> None:
-    @acknowledged("Produce")
+    @acknowledged
     def function(run: CaseRun) -> None:
         _produce(run, acks=0)
         run.expect(condition, "the record is delivered")
@@ -72,9 +72,18 @@ def test_a_client_without_acknowledgements_is_not_judged_by_results_of_records(
     assert "Produce with acks 0" in played.seen
 
 
+def test_a_driver_that_breaks_down_has_failed_without_acknowledgements_too(tmp_path: Path) -> None:
+    @acknowledged
+    def function(run: CaseRun) -> None:
+        _produce(run, acks=0)
+        raise DriverFailure("it has ended", "")
+
+    assert _play(function, tmp_path).verdict is Verdict.FAILED
+
+
 @pytest.mark.parametrize(("condition", "verdict"), [(False, Verdict.FAILED), (True, Verdict.OK)])
 def test_a_client_with_acknowledgements_is_judged(tmp_path: Path, *, condition: bool, verdict: Verdict) -> None:
-    @acknowledged("Produce")
+    @acknowledged
     def function(run: CaseRun) -> None:
         _produce(run, acks=-1)
         run.expect(condition, "the record is delivered")
@@ -86,8 +95,8 @@ def test_a_producer_has_acks_all_unless_the_case_says_otherwise(tmp_path: Path) 
     given: list[Any] = []
 
     def function(run: CaseRun) -> None:
-        acks_producer(run)
-        acks_producer(run, acks=1)
+        run.acked_producer()
+        run.acked_producer(acks=1)
         given.extend(call.params["settings"]["acks"] for call in run.calls if call.method == "open")
 
     _play(function, tmp_path)

@@ -14,8 +14,7 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_broker import open_mock
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.case_table import find_cases, select_cases
-from mockbroker.certify.cases.connecting.acknowledged import require_flexible
-from mockbroker.certify.cases.deciding import decided_by, last_exchanges
+from mockbroker.certify.cases.connecting.tagged_fields import require_flexible
 from mockbroker.certify.driver.process import DriverProcess
 from mockbroker.certify.play import Played, PlayOptions, play_case
 from mockbroker.certify.verdicts import Verdict
@@ -25,7 +24,7 @@ OPTIONS = PlayOptions(open_mock(seed=1, release=None), keep_captures=False)
 Function = Callable[[CaseRun], None]
 
 
-def _play(function: Function, folder: Path) -> Played:
+def _play(function: Function, folder: Path, *decided_by: str) -> Played:
     function.__doc__ = "No fault."
     made = case(
         "connecting.test.case",
@@ -34,6 +33,7 @@ def _play(function: Function, folder: Path) -> Played:
         rule="R.",
         source=Source("KIP-1"),
         cluster=ClusterPlan(topics={"orders": 1}),
+        decided_by=decided_by,
     )(function)
     process = DriverProcess(command("fails"))
     try:
@@ -87,13 +87,12 @@ def test_what_names_no_exchange_is_decided_by_the_last_ones_of_the_apis(
 ) -> None:
     asked: list[int] = []
 
-    @decided_by("Metadata")
     def function(run: CaseRun) -> None:
         _ask(run)
         asked.extend(each.number for each in run.wire.requests("Metadata"))
         fail(run)
 
-    played = _play(function, tmp_path)
+    played = _play(function, tmp_path, "Metadata")
 
     assert (played.verdict, list(played.deciding)) == (verdict, asked)
     assert asked
@@ -102,31 +101,28 @@ def test_what_names_no_exchange_is_decided_by_the_last_ones_of_the_apis(
 def test_without_requests_of_the_apis_the_last_ones_of_any_api_decide(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    @decided_by("Produce")
     def function(run: CaseRun) -> None:
         _ask(run)
-        asked.extend(each.number for each in last_exchanges(run))
+        asked.extend(each.number for each in run.last_exchanges())
         _expect(run)
 
-    assert list(_play(function, tmp_path).deciding) == asked
+    assert list(_play(function, tmp_path, "Produce").deciding) == asked
     assert len(asked) >= 2
 
 
 def test_named_exchanges_and_other_verdicts_stay_as_they_are(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    @decided_by("Metadata")
     def named(run: CaseRun) -> None:
         _ask(run)
         asked.extend(each.number for each in run.wire.requests("ApiVersions"))
         run.expect(condition=False, expected="a thing", exchanges=run.wire.requests("ApiVersions"))
 
-    @decided_by("Metadata")
     def ended(run: CaseRun) -> None:
         run.not_exercised("nothing was sent")
 
-    assert list(_play(named, tmp_path).deciding) == asked
-    played = _play(ended, tmp_path)
+    assert list(_play(named, tmp_path, "Metadata").deciding) == asked
+    played = _play(ended, tmp_path, "Metadata")
     assert (played.verdict, played.seen) == (Verdict.NOT_EXERCISED, "nothing was sent")
 
 
@@ -142,7 +138,7 @@ def test_tagged_fields_are_exercised_by_flexible_versions_only(version: int, ver
     assert f"Metadata {version}" in " ".join([played.seen, *played.notes])
 
 
-def test_every_case_of_fetching_and_connecting_has_exchanges_that_decide() -> None:
-    cases = select_cases(find_cases(), ["fetching", "connecting"])
+def test_every_case_of_these_families_has_exchanges_that_decide() -> None:
+    cases = select_cases(find_cases(), ["connecting", "producing", "fetching", "groups"])
 
-    assert [each.id for each in cases if not hasattr(each.function, "__wrapped__")] == []
+    assert [each.id for each in cases if not each.decided_by] == []
