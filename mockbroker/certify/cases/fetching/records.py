@@ -104,7 +104,8 @@ def larger_than_limit(run: CaseRun) -> None:
     sizes = [len(value or "") for value in polled.values]
     run.expect(sizes == [20_000, 5], "both records", seen=f"sizes {sizes}", exchanges=fetched)
     limits = {each.partition_max_bytes for one in fetched for topic in one.request.topics for each in topic.partitions}
-    run.should(max(limits) < 20_000, "requests with a limit of about 1,000 bytes", seen=limits, exchanges=fetched)
+    # A client may add what the headers of a batch take: kafka-go asks for 1,064 bytes.
+    run.should(max(limits) < 2_000, "requests with a limit of about 1,000 bytes", seen=limits, exchanges=fetched)
 
 
 @case(
