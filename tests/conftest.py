@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
@@ -36,6 +37,19 @@ def forget_logged_lines() -> None:
     module = sys.modules.get("mockbroker.log.repetitions")
     if module is not None:
         module.REPETITIONS.flush()
+
+
+@pytest.fixture(autouse=True)
+def keep_log_levels() -> Iterator[None]:
+    """Fail a test that leaves the log of the process switched off, or with another level, for the tests after it."""
+    before = _log_levels()
+    yield
+    assert _log_levels() == before
+
+
+def _log_levels() -> tuple[int, int, int]:
+    """What decides which lines of mockbroker are logged."""
+    return logging.root.manager.disable, logging.root.level, logging.getLogger("mockbroker").level
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import multiprocessing
 import time
 from collections import Counter
@@ -88,7 +89,8 @@ class Campaign:
         """Play until enough pairs are compared, or the time is over."""
         started = time.monotonic()
         numbers = itertools.count()
-        workers = ProcessPoolExecutor(self.options.workers, multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        workers = ProcessPoolExecutor(self.options.workers, context, initializer=_hide_warnings)
         with workers, ThreadPoolExecutor(_SHRINKING_THREADS) as shrinkers:
             while not self._is_over(started):
                 self._run_with_broker(workers, shrinkers, numbers, started)
@@ -171,3 +173,8 @@ class Campaign:
         if result.script is not None:
             record.file = findings.write_finding(self.options.out, len(self.confirmed), result)
             print(f"differs: {result.difference} (v{result.version}, {record.file})", flush=True)
+
+
+def _hide_warnings() -> None:
+    """Keep the mockbroker of a worker from logging why it closes each connection."""
+    logging.getLogger("mockbroker").setLevel(logging.ERROR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -80,7 +79,6 @@ class ShrunkScript(NamedTuple):
 
 def play_batch(target: FuzzTarget, numbers: Sequence[int], threads: int) -> BatchResult:
     """Play the sequences of these numbers, several at a time."""
-    logging.getLogger("mockbroker").setLevel(logging.ERROR)  # It logs why it closes a connection.
     result = BatchResult()
     with ThreadPoolExecutor(threads) as pool:
         for number, outcome in zip(
