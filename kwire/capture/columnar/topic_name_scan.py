@@ -8,6 +8,7 @@ import numpy as np
 
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.columnar.recovery.recovery_builder import body_offsets
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.topic_names import TopicNames
@@ -41,7 +42,7 @@ def _naming_outcomes(reader: ColumnarReader, index: Index, options: Options) -> 
     keys = decoder.api_keys()
     for _, exchanges in reader.read_parts():
         # The API of a request with an unusual header is not known yet.
-        chosen = np.isin(exchanges.request.api_key, keys) | (exchanges.request.body < 0)
+        chosen = np.isin(exchanges.request.api_key, keys) | (body_offsets(exchanges.request.body) < 0)
         rows = np.nonzero(chosen)[0]
         yield from (exchange for _, exchange in builder.build_exchanges(exchanges.select(rows)))
     segments = read_segments([index], reader.streamed_flows)

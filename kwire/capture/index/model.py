@@ -68,6 +68,9 @@ class Index:
     sidecar: str | None = None
     """The file that holds the columns, if any."""
 
+    recovered: Index | None = None
+    """The index with damaged flows recovered, once a reader has asked for it: `columnar.recovery` sets it."""
+
     def __init__(self, source: str | os.PathLike[str] | bytes, columns: Columns) -> None:
         """`columns` are those that `build_index` wrote, perhaps in another process."""
         self.source = source

@@ -27,7 +27,7 @@ _REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "dis
 
 
 def recover_flows(index: Index, chosen: Bools) -> Index:
-    """The index with those of the chosen flows recovered that have lost or cut packets.
+    """The index with those of the chosen flows recovered that have lost or cut packets; it is stored in `recovered`.
 
     Args: chosen: by flow number.
     """
@@ -37,7 +37,9 @@ def recover_flows(index: Index, chosen: Bools) -> Index:
     is_damaged = chosen & np.isin(index.columns["flow.unclean_reason"], _REASONS)
     if not is_damaged.any():
         return index
-    return RecoveredIndex(index, is_damaged)
+    if not isinstance(index.recovered, RecoveredIndex) or not np.array_equal(index.recovered.chosen, is_damaged):
+        index.recovered = RecoveredIndex(index, is_damaged)
+    return index.recovered
 
 
 class RecoveredIndex(Index):
@@ -46,6 +48,7 @@ class RecoveredIndex(Index):
     def __init__(self, index: Index, chosen: Bools) -> None:
         """Args: chosen: the flows to recover, by number."""
         super().__init__(index.source, index.columns)
+        self.chosen = chosen
         self._recovered = Columns()
         self._fragment_firsts = [FRAGMENTS_START]
         file = index.open_file()

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import index
+from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.topic_name_scan import find_topic_names
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.options import Options
 from kwire.capture.reader import collect_topic_names_from_stream
-from tests.support.captures.capture_files import CAPTURES
+from tests.support.captures.capture_files import CAPTURES, build_pcap, read_ip_packets
 
 FILES = sorted(CAPTURES.glob("*.pcap*"))
 
@@ -26,3 +29,25 @@ def test_names_of_the_options_are_included() -> None:
     names = find_topic_names(index.open_index(CAPTURES / "small_share.pcap"), Options(topics=known))
 
     assert names.items() > known.items()
+
+
+def test_cut_exchanges_of_other_apis_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names in a capture of packets that are cut, most of which are of fetches."""
+    built: list[str] = []
+    build_exchange = ExchangeBuilder._build_exchange
+
+    def build(self: ExchangeBuilder, row: tuple[int, ...]) -> Exchange:
+        exchange = build_exchange(self, row)
+        assert exchange.request is not None
+        built.append(exchange.request.name)
+        return exchange
+
+    monkeypatch.setattr(ExchangeBuilder, "_build_exchange", build)
+    packets = [packet._replace(stored_size=150) for packet in read_ip_packets(CAPTURES / "small_share.pcap")]
+    file = build_pcap(packets)
+    names = find_topic_names(index.build_index(file), Options())
+
+    assert names == collect_topic_names_from_stream(file, Options())
+    assert built
+    naming = {name.removesuffix("Request").removesuffix("Response") for name in topic_naming_messages()}
+    assert {name.removesuffix("Request") for name in built} <= naming

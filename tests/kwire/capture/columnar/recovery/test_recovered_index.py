@@ -59,6 +59,17 @@ def recovered_count(capture: bytes) -> int:
     return int((recover_flows(index, ~index.is_clean).is_clean & ~index.is_clean).sum())
 
 
+def test_flows_are_recovered_once_for_all_readers() -> None:
+    index = build_index(lose_packets(copy_connections(CAPTURES / "small_share.pcap", 3), 0.02))
+    first = recover_flows(index, ~index.is_clean)
+    others = ~index.is_clean
+    others[(others & first.is_clean).nonzero()[0][0]] = False
+
+    assert first is not index
+    assert recover_flows(index, ~index.is_clean) is first
+    assert recover_flows(index, others) is not first
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @hypothesis.settings(max_examples=15)
