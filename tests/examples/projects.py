@@ -91,10 +91,10 @@ def run_command(command: list[str], folder: Path, *, timeout_s: float, env: Mapp
 
 
 def find_cargo() -> str:
-    """The path of cargo. Without cargo 1.85 the test is skipped, also in CI, which does not install it."""
+    """The path of cargo. Without cargo 1.85 and a linker the test is skipped, also in CI, which does not install it."""
     cargo = shutil.which("cargo")
-    if cargo is None:
-        pytest.skip("needs cargo, which this machine does not have")
+    if cargo is None or shutil.which("cc") is None:
+        pytest.skip("needs cargo and cc, which this machine does not have")
     done = subprocess.run([cargo, "--version"], capture_output=True, text=True, timeout=60, check=False)
     version = re.match(r"cargo (\d+)\.(\d+)", done.stdout)
     if version is None or tuple(map(int, version.groups())) < (1, 85):
