@@ -33,11 +33,11 @@ def random_levels(seed: int, rows_max: int = 120) -> tuple[pa.Table, pa.Table]:
 
     def common(number: int) -> Row:
         return {
-            "group_id": chance.choice(("g", "h", None)),
-            "topic": chance.choice(("t", None)),
+            "group_id": chance.choice((*"gggggh", None)),
+            "topic": chance.choice((*"ttttt", None)),
             "topic_id": chance.choice(("t", "id")),
-            "partition": chance.choice((0, 0, 1, None)),
-            "member_id": chance.choice(("m", "n", None)),
+            "partition": chance.choice((0, 0, 0, 0, 1, None)),
+            "member_id": chance.choice((*"mmmmn", None)),
             "client_id": chance.choice(("c", None)),
             "file": chance.choice(("a", "b")),
             "correlation_id": number,
