@@ -146,7 +146,10 @@ def _report_session(master: str, *, is_short: bool, progress: Progress) -> Itera
     progress("starting Spark")
     archive = class_archive.find_archive(java.find_java()) if is_short and master.startswith("local[") else None
     java_options = archive.writing_options() if archive is not None else ""
-    session = spark_session.start(master, settings=SETTINGS, is_short=is_short, java_options=java_options)
+    # More tasks than cores only cost time here.
+    local_settings = {"spark.sql.shuffle.partitions": str(min(4, os.cpu_count() or 1))}
+    settings = {**SETTINGS, **(local_settings if master.startswith("local[") else {})}
+    session = spark_session.start(master, settings=settings, is_short=is_short, java_options=java_options)
     try:
         yield session
     finally:

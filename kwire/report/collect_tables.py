@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from pyspark.sql.types import TimestampType
 
@@ -72,8 +72,11 @@ def collect_tables(tables: Mapping[str, DataFrame]) -> tuple[dict[str, list[Row]
         if name not in ROW_LIMITS:
             return with_micros(tables[name]).collect(), 0
         count, order = ROW_LIMITS[name]
-        rows = with_micros(tables[name].orderBy(*map(_sort_order, order)).limit(count)).collect()
-        return rows, tables[name].count() - count if len(rows) == count else 0
+        # Sorting reads all rows, so that they are counted by the same query.
+        observation = Observation()
+        all_rows = tables[name].observe(observation, F.count(F.lit(1)).alias("rows"))
+        rows = with_micros(all_rows.orderBy(*map(_sort_order, order)).limit(count)).collect()
+        return rows, observation.get["rows"] - count if len(rows) == count else 0
 
     # Planning a query takes as long as running it on little data, so several are planned in parallel.
     with ThreadPoolExecutor(THREADS) as pool:

@@ -21,10 +21,13 @@ import pyarrow.parquet as pq
 
 import kwire
 from kwire.capture.model import CaptureError
-from kwire.report.level_jobs import Answer, Job, LevelJob, NamesJob, TimelineJob
+from kwire.report.level_jobs import Answer, DeliveriesJob, Job, LevelJob, NamesJob, TimelineJob
+from kwire.report.local_deliveries import DeliveryTables, count_records
 
 # The most messages with share partitions whose timeline one process computes; it holds their events in memory.
 TIMELINE_ROWS_MAX = 60_000
+# The most records, delivered or acknowledged, whose deliveries one process computes: it uses about 300 bytes for each.
+DELIVERED_RECORDS_MAX = 4_000_000
 # The levels in the order of their cost, so that the process with the last job has a short one.
 _BY_COST = ("flows", "details", "records", "messages", "partitions", "acks", "acquired")
 
@@ -36,6 +39,7 @@ class LevelFiles:
         self._folder = TemporaryDirectory(prefix="kwire-report-")
         self._workers: DecodeWorkers | None = None
         self._timeline: Future[Answer] | None = None
+        self._deliveries: Future[Answer] | None = None
         self.folder = Path(self._folder.name)
 
     def files_of(self, name: str) -> list[str]:
@@ -48,15 +52,25 @@ class LevelFiles:
 
     def timeline_file(self) -> str | None:
         """The file with the transitions of share partitions, when it is complete; None if there are too many."""
-        if self._timeline is None:
+        return self._file_of_job(self._timeline, "timeline")
+
+    def delivery_file(self, table: str) -> str | None:
+        """The file of a table of `DeliveryTables`, when it is complete; None if there are too many records."""
+        return self._file_of_job(self._deliveries, table)
+
+    def _file_of_job(self, job: Future[Answer] | None, name: str) -> str | None:
+        if job is None:
             return None
-        answer = self._timeline.result()
+        answer = job.result()
         if answer.error is not None:
             raise CaptureError(answer.error)
-        return str(self.folder / "timeline.parquet")
+        return self._result_file(name)
+
+    def _result_file(self, name: str) -> str:
+        return str(self.folder / f"{name}.parquet")
 
     def decode(self, files: Sequence[str], level_options: Mapping[str, dict[str, str]], *, edition: str) -> None:
-        """Decode levels of captures; returns before the timeline is complete.
+        """Decode levels of captures; returns before the timeline and the deliveries are complete.
 
         Args: level_options: by the field of `Levels`, the options of `kafka_capture`. edition: of the captures.
         Raises: CaptureError that names the file that cannot be read.
@@ -80,15 +94,22 @@ class LevelFiles:
                 raise CaptureError(answer.error)
         rmtree(index)
         if self.count_rows("details") <= TIMELINE_ROWS_MAX:
-            timeline = str(self.folder / "timeline.parquet")
-            job = TimelineJob(self.files_of("details"), self.files_of("flows"), edition, timeline)
+            job = TimelineJob(self.files_of("details"), self.files_of("flows"), edition, self._result_file("timeline"))
             self._timeline = workers.submit(job)
+        ranges = {name: self.files_of(name) for name in ("acquired", "acks")}
+        if sum(map(_count_delivered, ranges.values())) <= DELIVERED_RECORDS_MAX:
+            outputs = {name: self._result_file(name) for name in DeliveryTables._fields}
+            self._deliveries = workers.submit(DeliveriesJob(**ranges, outputs=outputs))
 
     def close(self) -> None:
         """End the processes and remove the files."""
         if self._workers is not None:
             self._workers.close()
         self._folder.cleanup()
+
+
+def _count_delivered(files: list[str]) -> int:
+    return count_records(pq.read_table(files, columns=["first_offset", "last_offset"]))
 
 
 class DecodeWorkers:

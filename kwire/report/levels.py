@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -21,6 +22,7 @@ from kwire.registry import DEFAULT_EDITION, api_name
 from kwire.report import client_notes, local_tables
 from kwire.report.level_files import LevelFiles
 from kwire.report.level_jobs import request_schema
+from kwire.report.local_deliveries import DeliveryTables, compute_deliveries
 from kwire.spark import analyses, spark_session
 from kwire.spark.analyses.conformance import API_VERSIONS
 from kwire.spark.analyses.rebalances import API_KEYS
@@ -54,12 +56,13 @@ class DecodedLevels:
     """What this process has decoded of small captures, without Spark.
 
     tables: the levels, by the name of their field in `Levels`. notes: conformance notes about the clients.
-    transitions: those of the share partitions.
+    transitions: those of the share partitions. deliveries: of records to share groups.
     """
 
     tables: Mapping[str, pa.Table]
     notes: pa.Table
     transitions: pa.Table
+    deliveries: DeliveryTables
 
 
 #: What a process without Spark has decoded.
@@ -104,13 +107,35 @@ class Levels:
 
     def timeline(self) -> DataFrame:
         """The timeline of all share partitions."""
-        spark = self.details.sparkSession
         file = self.decoded.timeline_file() if isinstance(self.decoded, LevelFiles) else None
         if file is not None:
-            return spark.read.parquet(file)
+            return self._read_file(file)
         if not isinstance(self.decoded, DecodedLevels):
-            return share_timeline(self.details, self.flows, edition=self.edition)
-        return local_tables.to_data_frame(spark, self.decoded.transitions)
+            return share_timeline(self.details, self.flows, edition=self.edition).persist()
+        return local_tables.to_data_frame(self.details.sparkSession, self.decoded.transitions)
+
+    def attempts(self) -> DataFrame:
+        """Each delivery of each record to a share member."""
+        return self._decoded_deliveries("attempts") or analyses.attempts(self.acquired, self.acks).persist()
+
+    def outcomes(self) -> DataFrame:
+        """The outcome of each record that was delivered to a share group."""
+        return self._decoded_deliveries("outcomes") or analyses.outcomes(self.acquired, self.acks).persist()
+
+    def lock_times(self, deliveries: Callable[[], DataFrame]) -> DataFrame:
+        """Records that were acquired and acknowledged together. deliveries: returns the result of `attempts`."""
+        return self._decoded_deliveries("lock_times") or analyses.lock_times(deliveries()).persist()
+
+    def _decoded_deliveries(self, table: str) -> DataFrame | None:
+        """A table of `DeliveryTables`, if this machine has computed them."""
+        if isinstance(self.decoded, DecodedLevels):
+            return local_tables.to_data_frame(self.details.sparkSession, getattr(self.decoded.deliveries, table))
+        file = self.decoded.delivery_file(table) if self.decoded is not None else None
+        return None if file is None else self._read_file(file)
+
+    def _read_file(self, file: str) -> DataFrame:
+        schema = from_arrow_schema(pq.read_schema(file))
+        return self.details.sparkSession.read.schema(schema).parquet(file)
 
 
 def read_levels(
@@ -159,7 +184,8 @@ def decode_levels(files: Sequence[str], options: Mapping[str, str] | None, *, is
         return level_files
     decoded = {name: local_tables.read_table(files, texts) for name, texts in _level_options(options).items()}
     transitions = local_timeline(decoded["details"], decoded["flows"], edition=edition)
-    return DecodedLevels(decoded, client_notes.read_notes(files, options), transitions)
+    deliveries = compute_deliveries(decoded["acquired"], decoded["acks"])
+    return DecodedLevels(decoded, client_notes.read_notes(files, options), transitions, deliveries)
 
 
 def _level_options(options: Mapping[str, str] | None) -> dict[str, dict[str, str]]:

@@ -19,6 +19,7 @@ PANELS_MAX = 12
 STEPS = 192
 READINGS_MAX = 24
 _PARTITION_KEY = ("group_id", "topic_id", "partition")
+_CAUSES = sorted(OPEN_ENDED)
 
 
 def compute_panels(timeline: DataFrame) -> list[SharePanel]:
@@ -28,10 +29,10 @@ def compute_panels(timeline: DataFrame) -> list[SharePanel]:
 
     Args: timeline: the result of `share_timeline`.
     """
-    partitions = timeline.groupBy(*_PARTITION_KEY).agg(
+    # Only numbers are aggregated: with text among them Spark sorts all rows. A topic id has one name.
+    partitions = timeline.groupBy(*_PARTITION_KEY, "topic").agg(
         F.count("*").alias("transitions"),
         F.count_if("is_inferred").alias("inferred"),
-        F.max("topic").alias("topic"),
         F.min_by("start_offset", "number").alias("begin"),
         F.max_by("start_offset", "number").alias("end"),
         F.max("delivery_count").alias("deliveries_max"),
@@ -41,15 +42,15 @@ def compute_panels(timeline: DataFrame) -> list[SharePanel]:
     panel_rows = partitions.orderBy(F.desc("transitions"), *_PARTITION_KEY).limit(PANELS_MAX).collect()
     panel_keys = [F.struct(*(F.lit(row[name]) for name in _PARTITION_KEY)) for row in panel_rows]
     is_on_panel = F.struct(*_PARTITION_KEY).isin(*panel_keys)
-    state = F.struct("start_offset", "end_offset", *STATES)
     time_bins = start_us, step_us, _ = _time_bins(panel_rows)
     bin_column = time_bin(F.col("ts"), start_us, step_us)
     binned = (timeline.filter(is_on_panel) if panel_rows else timeline.limit(0)).groupBy(*_PARTITION_KEY, bin_column)
+    cause = F.nullif(F.array_position(F.array(*map(F.lit, _CAUSES)), F.col("cause")), F.lit(0))
     rows_by_partition: dict[tuple[object, ...], dict[int, Row]] = defaultdict(dict)
     states = binned.agg(
-        F.max_by(state, "number").alias("state"),
+        *(F.max_by(name, "number").alias(name) for name in ("start_offset", "end_offset", *STATES)),
         F.max("acquired").alias("peak"),
-        F.min_by("cause", F.when(F.col("cause").isin(*OPEN_ENDED), F.col("number"))).alias("read"),
+        F.min_by(cause, F.when(cause.isNotNull(), F.col("number"))).alias("read"),
     )
     for row in states.filter(F.col("bin").isNotNull()).collect():
         rows_by_partition[_partition_key(row)][row["bin"]] = row
@@ -75,14 +76,14 @@ def _build_panel(row: Row, by_bin: dict[int, Row], time_bins: tuple[int, int, in
     for index in range(bins):
         acquired_before = 0 if last_state is None else last_state["acquired"]
         if index in by_bin:
-            last_state = by_bin[index]["state"]
+            last_state = by_bin[index]
         if last_state is not None:
             # Without a transition the state is unchanged.
             peaks[index] = max(acquired_before, by_bin[index]["peak"]) if index in by_bin else last_state["acquired"]
             starts[index], ends[index] = last_state["start_offset"], last_state["end_offset"]
             for name in STATES:
                 series[name][index] = last_state[name]
-    reads = [(step, state["read"]) for step, state in sorted(by_bin.items()) if 0 <= step < bins]
+    reads = [(step, state["read"]) for step, state in sorted(by_bin.items()) if 0 <= step < bins and state["read"]]
     return SharePanel(
         group=row["group_id"] or "",
         topic=row["topic"] or row["topic_id"] or "",
@@ -93,7 +94,7 @@ def _build_panel(row: Row, by_bin: dict[int, Row], time_bins: tuple[int, int, in
         peaks=peaks,
         starts=starts,
         ends=ends,
-        readings=[Reading(step, cause) for step, cause in reads if cause][:READINGS_MAX],
+        readings=[Reading(step, _CAUSES[number - 1]) for step, number in reads[:READINGS_MAX]],
         begin=row["begin"] or 0,
         end=row["end"] or 0,
         deliveries_max=row["deliveries_max"] or 0,

@@ -23,9 +23,9 @@ def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: boo
     spans = {"start_us": start_us, "step_us": step_us}
     messages, partitions, flows = levels.messages, levels.partitions, levels.flows
     failures = LazyTable(lambda: analyses.failures(messages, partitions).persist())
-    deliveries = LazyTable(lambda: analyses.attempts(levels.acquired, levels.acks).persist())
+    deliveries = LazyTable(levels.attempts)
     breaches = LazyTable(lambda: levels.breaches(deliveries).persist())
-    connections = LazyTable(lambda: analyses.connections(flows, messages))
+    connections = LazyTable(lambda: analyses.connections(flows, messages).persist())
     steps = LazyTable(lambda: analyses.membership(levels.details).persist())
     builders: dict[str, TableBuilder[DataFrame]] = {
         "totals": lambda: analyses.totals(messages),
@@ -59,8 +59,8 @@ def _share_tables(
     levels: Levels, deliveries: LazyTable[DataFrame], spans: dict[str, int]
 ) -> dict[str, TableBuilder[DataFrame]]:
     acquired, acks = levels.acquired, levels.acks
-    outcomes = LazyTable(lambda: analyses.outcomes(acquired, acks).persist())
-    lock_times = LazyTable(lambda: analyses.lock_times(deliveries()))
+    outcomes = LazyTable(levels.outcomes)
+    lock_times = LazyTable(lambda: levels.lock_times(deliveries))
     # The page also shows records that were redelivered only once; those with most deliveries come first.
     poison = LazyTable(lambda: analyses.poison_records(outcomes(), deliveries_min=2))
     return {
@@ -76,7 +76,7 @@ def _share_tables(
         "delivery_histories": lambda: analyses.delivery_histories(deliveries(), _worst_records(poison())),
         "lock_times": lock_times,
         "lock_use": lambda: analyses.lock_use(lock_times()),
-        "share_timeline": lambda: levels.timeline().persist(),
+        "share_timeline": levels.timeline,
     }
 
 

@@ -78,6 +78,9 @@ def versions_not_offered(messages: DataFrame, bodies: DataFrame) -> DataFrame:
     broker = ("file", "broker_ip", "broker_port")
     offered = (
         bodies.filter((F.col("api_key") == API_VERSIONS) & F.col("body_response").isNotNull())
+        # A broker sends the same response to all its clients, and parsing it takes longer than the rest.
+        .select(*broker, "body_response")
+        .distinct()
         .withColumn("answer", F.from_json("body_response", _OFFERED))
         # A response with UNSUPPORTED_VERSION (35) lists ApiVersions only, and says nothing about other APIs.
         .filter(F.coalesce("answer.errorCode", F.lit(0)) == 0)
@@ -88,14 +91,21 @@ def versions_not_offered(messages: DataFrame, bodies: DataFrame) -> DataFrame:
     brokers = offered.groupBy(*broker).agg(F.lit(True).alias("is_known"))
     # A client sends ApiVersions before it has any versions, and falls back when the broker refuses (KIP-511).
     requests = messages.filter(F.col("api_version").isNotNull() & (F.col("api_key") != API_VERSIONS))
-    # Spark cannot know that these are few: without the hint it sorts all requests.
-    checked = requests.join(F.broadcast(brokers), list(broker)).join(F.broadcast(offered), [*broker, "api_key"], "left")
+    # Few versions are used: these are checked, and only the requests in a wrong one are read.
+    versions = requests.groupBy(*broker, "api_key", "api_version").agg(F.lit(True).alias("is_used"))
     is_not_offered = F.col("version_min").isNull()
     is_outside_range = ~F.col("api_version").between(F.col("version_min"), F.col("version_max"))
+    wrong = (
+        versions.join(F.broadcast(brokers), list(broker))
+        .join(F.broadcast(offered), [*broker, "api_key"], "left")
+        .filter(is_not_offered | is_outside_range)
+        .select(*broker, "api_key", "api_version", "version_min", "version_max")
+    )
+    checked = requests.join(F.broadcast(wrong), [*broker, "api_key", "api_version"])
     version = F.concat(F.lit("version "), "api_version")
     offer = F.concat(F.lit(", offered are "), "version_min", F.lit(" to "), "version_max")
     detail = F.concat(version, F.when(is_not_offered, ", of an API that is not offered").otherwise(offer))
-    return _rows(checked.filter(is_not_offered | is_outside_range), "api-version-not-offered", detail, F.col("req_ts"))
+    return _rows(checked, "api-version-not-offered", detail, F.col("req_ts"))
 
 
 def sequence_gaps(partitions: DataFrame) -> DataFrame:
