@@ -75,6 +75,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "replicas and assignments that are spread over racks",
         "`mockbroker.racks` gives each broker its rack, for clients and for `replica.selector.class`",
     ),
+    (
+        "Message formats before magic 2",
+        "in a data directory, and rewritten by compaction; as in Kafka 4, producers cannot write them",
+        "`Cluster.append_old_messages` adds them to a log in memory; compaction leaves them as they are",
+    ),
     ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
     (
         "Older releases (`--versions`)",
