@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.quota_settings import has_connection_rate
+from mockbroker.engine.connection_limits import ConnectionLimits
 from mockbroker.engine.output import Close
 from mockbroker.log.closed_connections import log_close
 
@@ -46,11 +47,15 @@ class ConnectionAdmission:
         self._connections = connections
         self._emit = emit
         self._finish = finish
+        self._limits = ConnectionLimits(state, connections, emit=emit)
         self._queues: dict[_ListenerKey, deque[Connection]] = {}
         self._recent: dict[int, tuple[Node, deque[tuple[int, str]]]] = {}
 
     def admit(self, connection: Connection, *, now_ms: int) -> None:
-        """Handle the requests of a connection at once, or when its listener accepts it; or close it later."""
+        """Handle the requests of a connection at once, or when its listener accepts it; or close it, also at once."""
+        if self._limits.refuses(connection):
+            return
+        self._limits.watch(connection, now_ms=now_ms)
         info = connection.info
         node = self._state.inter_broker.nodes[info.node_id]
         if not node.is_loaded("connection_rates"):

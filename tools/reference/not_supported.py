@@ -42,6 +42,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "`client.quota.callback.class`, and the rates as metrics",
         "Kafka's default callback; throttle times are in the responses",
     ),
+    (
+        "Limits of connections",
+        "`max.connections`, and `max.connections.per.ip.overrides`",
+        "`max.connections.per.ip` closes further connections; `connections.max.idle.ms` closes idle ones if it is set",
+    ),
     ("IP quotas", "host names that need DNS", "rejected; addresses and `localhost` are accepted"),
     (
         "Log directories",
