@@ -44,8 +44,8 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "Limits of connections",
-        "`max.connections`, and `max.connections.per.ip.overrides`",
-        "`max.connections.per.ip` closes further connections; `connections.max.idle.ms` closes idle ones if it is set",
+        "`max.connections.per.ip.overrides`, and `max.connections` of a listener",
+        "`max.connections` of a broker lets further connections wait, `max.connections.per.ip` closes them",
     ),
     ("IP quotas", "host names that need DNS", "rejected; addresses and `localhost` are accepted"),
     (

@@ -11,6 +11,7 @@ from kwire.messages.incremental_alter_configs import (
 )
 from tests.support.brokers.broker import Broker
 
+_ALL = "max.connections"
 _PER_ADDRESS = "max.connections.per.ip"
 _IDLE = "connections.max.idle.ms"
 
@@ -52,6 +53,62 @@ def test_the_limit_can_be_set_while_the_broker_runs() -> None:
 
     assert not _ask(broker, "b")
     assert _ask(broker, "a")
+
+
+def test_connections_over_the_limit_of_the_node_wait_in_their_order_until_there_is_room() -> None:
+    broker = Broker(config={_ALL: "2"})
+    asked = [_ask(broker, name) for name in ("a", "b", "c", "d")]
+    broker.disconnect("a")
+    broker.advance(99)
+    before = broker.take_response("c")
+    broker.advance(1)
+
+    assert asked == [True, True, False, False]
+    assert before is None
+    assert broker.take_response("c") is not None
+    assert broker.take_response("d") is None
+    assert broker.closed == {}
+
+
+def test_a_connection_that_ends_while_it_waits_is_passed_over() -> None:
+    broker = Broker(config={_ALL: "1"})
+    asked = [_ask(broker, name) for name in ("a", "b", "c")]
+    broker.disconnect("b")
+    broker.disconnect("a")
+    broker.advance(100)
+
+    assert asked == [True, False, False]
+    assert broker.take_response("c") is not None
+
+
+def test_waiting_connections_are_accepted_when_the_limit_is_raised() -> None:
+    broker = Broker(config={_ALL: "1"})
+    asked = [_ask(broker, name) for name in ("a", "b", "c")]
+    change = AlterConfigsResource(4, "", [AlterableConfig(_ALL, 0, "3")])
+    broker.call(IncrementalAlterConfigsRequest([change]), 1, connection="a")
+    broker.advance(100)
+
+    assert asked == [True, False, False]
+    assert broker.take_response("b") is not None
+    assert broker.take_response("c") is not None
+    assert not _ask(broker, "d")
+
+
+def test_connections_to_another_node_do_not_wait() -> None:
+    broker = Broker(nodes=2, config={_ALL: "1"})
+
+    assert [_ask(broker, "a"), _ask(broker, "b"), _ask(broker, "c", node=1)] == [True, False, True]
+
+
+def test_a_node_that_restarts_while_connections_wait_accepts_new_ones() -> None:
+    broker = Broker(nodes=2, config={_ALL: "1"})
+    asked = [_ask(broker, name) for name in ("a", "b")]
+    broker.kill_node(0)
+    broker.advance(200)
+    broker.start_node(0)
+
+    assert asked == [True, False]
+    assert _ask(broker, "c")
 
 
 def test_a_connection_is_closed_when_it_was_idle_for_the_time() -> None:

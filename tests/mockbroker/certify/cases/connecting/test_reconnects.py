@@ -34,9 +34,9 @@ def test_the_pauses_between_connections_are_described_in_milliseconds() -> None:
 def test_a_node_without_room_closes_new_connections_until_it_has_room() -> None:
     with Cluster() as cluster, Client(cluster.bootstrap_servers) as admin:
         host, port = cluster.bootstrap_servers.split(":")
-        set_limit(admin, 1)
+        set_limit(admin, "max.connections.per.ip", 1)
         is_full = _is_closed_at_once((host, int(port)))
-        set_limit(admin, 1_000)
+        set_limit(admin, "max.connections.per.ip", 1_000)
         with Client(cluster.bootstrap_servers) as client:
             answer = client.send(MetadataRequest(topics=[]))
 
