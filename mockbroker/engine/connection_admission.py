@@ -47,22 +47,22 @@ class ConnectionAdmission:
         self._connections = connections
         self._emit = emit
         self._finish = finish
-        self._limits = ConnectionLimits(state, connections, emit=emit, accept=self._accept_with_room)
+        self._limits = ConnectionLimits(state, connections, emit=emit, accept=self._accept_waiting)
         self._queues: dict[_ListenerKey, deque[Connection]] = {}
         self._recent: dict[int, tuple[Node, deque[tuple[int, str]]]] = {}
 
     def admit(self, connection: Connection, *, now_ms: int) -> None:
         """Handle the requests of a connection at once, or when its listener accepts it; or close it, also later."""
         if not self._limits.waits(connection, now_ms=now_ms):
-            self._admit_with_room(connection, now_ms)
+            self._admit_counted(connection, now_ms)
 
-    def _accept_with_room(self, connection: Connection, now_ms: int) -> None:
-        """Go on with a connection that has waited for room."""
-        self._admit_with_room(connection, now_ms)
+    def _accept_waiting(self, connection: Connection, now_ms: int) -> None:
+        """Go on with a connection that has waited for a free slot."""
+        self._admit_counted(connection, now_ms)
         if not connection.is_busy:
             self._finish(connection)
 
-    def _admit_with_room(self, connection: Connection, now_ms: int) -> None:
+    def _admit_counted(self, connection: Connection, now_ms: int) -> None:
         if self._limits.refuses(connection):
             return
         self._limits.watch(connection, now_ms=now_ms)

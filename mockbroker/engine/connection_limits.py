@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ALL = "max.connections"
 _PER_ADDRESS = "max.connections.per.ip"
 _IDLE = "connections.max.idle.ms"
-#: How often a node with waiting connections looks whether there is room, milliseconds of the cluster's clock.
+#: How often a node with waiting connections looks for a free slot, milliseconds of the cluster's clock.
 _CHECK_MS = 100
 
 
@@ -68,7 +68,7 @@ class ConnectionLimits:
         )
 
     def _accept_waiting(self, node_id: int, now_ms: int) -> None:
-        """Accept waiting connections, in their order, as far as there is room. Those that have ended are left out."""
+        """Accept waiting connections, in their order, while there are free slots. Those that have ended are left out."""
         queue = self._waiting[node_id]
         while queue and (not self._is_open(queue[0]) or self._count(node_id) < self._find_limit(_ALL, node_id)):
             connection = queue.popleft()

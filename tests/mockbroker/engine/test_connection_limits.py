@@ -28,7 +28,7 @@ def test_a_connection_over_the_limit_of_its_address_is_closed_at_once() -> None:
     assert broker.closed == {"c": "more connections of 127.0.0.1 than max.connections.per.ip=2"}
 
 
-def test_there_is_room_again_when_a_connection_has_ended_and_refused_ones_take_none() -> None:
+def test_a_connection_that_has_ended_and_one_that_was_refused_do_not_count() -> None:
     broker = Broker(config={_PER_ADDRESS: "2"})
     asked = [_ask(broker, name) for name in ("a", "b", "c", "d")]
     broker.disconnect("a")
@@ -55,7 +55,7 @@ def test_the_limit_can_be_set_while_the_broker_runs() -> None:
     assert _ask(broker, "a")
 
 
-def test_connections_over_the_limit_of_the_node_wait_in_their_order_until_there_is_room() -> None:
+def test_connections_over_the_limit_of_the_node_wait_in_their_order_until_others_have_ended() -> None:
     broker = Broker(config={_ALL: "2"})
     asked = [_ask(broker, name) for name in ("a", "b", "c", "d")]
     broker.disconnect("a")

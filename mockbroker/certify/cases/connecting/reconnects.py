@@ -27,8 +27,8 @@ _BROKERS = 4
 _FULL_S = 2.0
 _PAUSES_S = 3.0
 _GROWING_S = 4.0
-#: By the default of reconnect.backoff.ms, 50, there are 40 if the pause does not grow; or 80, if the bootstrap server has a
-#: pause of its own.
+#: By the default of reconnect.backoff.ms, 50, there are 40 if the pause does not grow. The bootstrap server may have
+#: another pause, which makes 80.
 _ATTEMPTS_MAX = 100
 _RETRIES = 1_000
 _PAUSE_MS = 500
@@ -39,7 +39,7 @@ _SHORTENED = 0.7
 
 @contextmanager
 def _full_node(run: CaseRun, limit: str) -> Iterator[None]:
-    """Let the node have no room for further connections, one of which remains open. limit: the configuration."""
+    """Let the node accept no further connections. limit: the configuration, which is 1; one connection remains open."""
     with Client(run.wire.bootstrap_servers, client_id="certify") as admin:
         set_limit(admin, limit, 1)
         try:
@@ -64,7 +64,7 @@ def _wait(run: CaseRun, duration_s: float) -> None:
     "connecting.reconnects.address-limit",
     title="The node has as many connections of the client's address as it may have",
     level=Level.MUST,
-    rule="A connection that the broker closes at once is tried again, after a pause, until there is room.",
+    rule="A connection that the broker closes at once is tried again, after a pause, until the broker accepts it.",
     source=Source(
         "Kafka documentation",
         "max.connections.per.ip, reconnect.backoff.ms, delivery.timeout.ms",
@@ -78,12 +78,12 @@ def _wait(run: CaseRun, duration_s: float) -> None:
 def address_limit(run: CaseRun) -> None:
     """After the first record max.connections.per.ip is 1, and the connection of the second Produce request is closed.
 
-    New connections are closed at once for two seconds, then there is room again. The producer has 1,000 retries if it
+    New connections are closed at once for two seconds, and are then accepted. The producer has 1,000 retries if it
     has the setting, since clients differ in their defaults.
     """
-    count = _send_without_room(run, _PER_ADDRESS)
+    count = _send_at_limit(run, _PER_ADDRESS)
 
-    run.note(f"{count} connections in {_FULL_S:g} s without room")
+    run.note(f"{count} connections in {_FULL_S:g} s at the limit")
     run.should(
         count <= _ATTEMPTS_MAX,
         f"at most {_ATTEMPTS_MAX} connections in {_FULL_S:g} s",
@@ -96,7 +96,7 @@ def address_limit(run: CaseRun) -> None:
     "connecting.reconnects.node-limit",
     title="The node has as many connections as it may have",
     level=Level.MUST,
-    rule="A broker without room accepts a connection later: the client waits for its first answer, or tries again.",
+    rule="At its limit a broker accepts a connection later: the client waits for its first answer, or tries again.",
     source=Source("KIP-402", "Proposed Changes", "kafka-clients CommonClientConfigs.REQUEST_TIMEOUT_MS_DOC"),
     needs=("producer",),
     cluster=_ONE,
@@ -106,14 +106,14 @@ def address_limit(run: CaseRun) -> None:
 def node_limit(run: CaseRun) -> None:
     """After the first record max.connections is 1, and the connection of the second Produce request is closed.
 
-    New connections are not accepted for two seconds: the system completes them, and nothing is answered. Then there is
-    room again. The producer has 1,000 retries if it has the setting.
+    New connections are not accepted for two seconds: the system completes them, and nothing is answered. Then they are
+    accepted. The producer has 1,000 retries if it has the setting.
     """
-    _send_without_room(run, _ALL)
+    _send_at_limit(run, _ALL)
 
 
-def _send_without_room(run: CaseRun, limit: str) -> int:
-    """Let a producer send a record while the node has no room for two seconds. Returns: how often it has connected.
+def _send_at_limit(run: CaseRun, limit: str) -> int:
+    """Let a producer send a record while the node is at its limit for two seconds. Returns: how often it has connected.
 
     Raises: ExpectationFailed if the record is not delivered; NotExercised for a client that did not connect.
     """
@@ -130,7 +130,7 @@ def _send_without_room(run: CaseRun, limit: str) -> int:
     produced = run.wire.requests("Produce")
     run.expect([first, second] == [None, None], "both records are delivered", seen=[first, second], exchanges=produced)
     if not count:
-        run.not_exercised("the client has made no new connection while there was no room")
+        run.not_exercised("the client has made no new connection while the node was at its limit")
     return count
 
 

@@ -31,7 +31,7 @@ def test_the_pauses_between_connections_are_described_in_milliseconds() -> None:
     assert describe_times([1.0, 1.1, 1.35]) == "3 connections, with pauses of 100, 250 ms"
 
 
-def test_a_node_without_room_closes_new_connections_until_it_has_room() -> None:
+def test_a_node_at_its_limit_closes_new_connections_until_the_limit_is_raised() -> None:
     with Cluster() as cluster, Client(cluster.bootstrap_servers) as admin:
         host, port = cluster.bootstrap_servers.split(":")
         set_limit(admin, "max.connections.per.ip", 1)
