@@ -68,7 +68,7 @@ class ConnectionLimits:
         )
 
     def _accept_waiting(self, node_id: int, now_ms: int) -> None:
-        """Accept waiting connections, in their order, while there are free slots. Those that have ended are left out."""
+        """Accept waiting connections in their order, while there are free slots. Those that have ended are left out."""
         queue = self._waiting[node_id]
         while queue and (not self._is_open(queue[0]) or self._count(node_id) < self._find_limit(_ALL, node_id)):
             connection = queue.popleft()
