@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -94,7 +94,7 @@ def append_old_messages(
     """Append records to a partition in a message format before magic 2. Their offsets count from the end of the log.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE; UNSUPPORTED_FOR_MESSAGE_FORMAT for a log in files;
-    InvalidValue for headers, UnsupportedCodec for a compression that the format does not have.
+    ValueError for other offsets; InvalidValue for headers.
     """
     topic = find_topic(cluster, name)
     log = _leader_log(cluster, topic, index)
@@ -109,6 +109,8 @@ def append_old_messages(
 def _write_old_messages(records: Sequence[Record], first: int, old_format: OldFormat, now_ms: int) -> bytes:
     """The records as messages with offsets from `first` on; without compression a message for each."""
     offsets = old_format.offsets or range(len(records))
+    if len(offsets) != len(records) or any(after <= before for before, after in pairwise((-1, *offsets))):
+        raise ValueError(f"offsets={list(offsets)}; expected {len(records)} numbers from 0 on, ascending")
     timed = [
         Record(first + offset, now_ms if each.timestamp < 0 else each.timestamp, each.key, each.value, each.headers)
         for offset, each in zip(offsets, records, strict=True)

@@ -127,7 +127,7 @@ class TopicMethods(ClusterThread):
         the broker's time for all records (LogAppendTime of magic 1), by default they have their own. offsets: of the
         records, counted from the end of the log, ascending; with gaps as compaction leaves them. Returns: the records.
         Raises: KafkaError for an unknown partition, one without a leader, and for a cluster with a data directory;
-        kwire.InvalidValue for headers; ValueError for another number of offsets.
+        kwire.InvalidValue for headers; ValueError for offsets that do not ascend, and for another number of them.
         """
         from mockbroker.broker import topic_records
 

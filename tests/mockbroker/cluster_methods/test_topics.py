@@ -188,8 +188,11 @@ def test_records_are_found_by_the_timestamps_of_old_messages(kafka: Cluster) -> 
 def test_old_messages_that_cannot_be_written_are_an_error(kafka: Cluster, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="magic 1 has no headers"):
         kafka.append_old_messages("orders", [{"value": "a", "headers": {"x": "y"}}], magic=1)
-    with pytest.raises(ValueError, match="zip"):
-        kafka.append_old_messages("orders", [{"value": "a"}], magic=1, offsets=[1, 2])
+    for offsets in ([1, 2], [-1]):
+        with pytest.raises(ValueError, match="expected 1 numbers from 0 on, ascending"):
+            kafka.append_old_messages("orders", [{"value": "a"}], magic=1, offsets=offsets)
+    with pytest.raises(ValueError, match=r"offsets=\[1, 1\]; expected 2 numbers"):
+        kafka.append_old_messages("orders", [{}, {}], magic=1, offsets=[1, 1])
     with pytest.raises(KafkaError, match="there is no partition orders-3"):
         kafka.append_old_messages("orders", [{"value": "a"}], magic=1, partition=3)
     with (
