@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
-from kwire.records import Record, read_batches, write_batch
+from kwire.records import Record, TimestampType, read_batches, write_batch
 from mockbroker.broker.topic_admin import find_topic
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.storage.append_origin import AppendOrigin
+from mockbroker.state.storage.batches.memory_batches import MemoryBatches
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
@@ -33,6 +35,20 @@ class TopicRecord:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OldFormat:
+    """How old messages are written. magic: 0 or 1; compression: "none", "gzip", "snappy" or "lz4".
+
+    append_time_ms: LogAppendTime in magic 1; None for the records' own timestamps. Magic 0 has none. offsets: of the
+    records, from the end of the log; consecutive ones if it is empty.
+    """
+
+    magic: int
+    compression: str
+    append_time_ms: int | None
+    offsets: Sequence[int]
 
 
 def make_record(
@@ -70,6 +86,44 @@ def append(
         log.check_records(data, now_ms=now_ms)
         checked.append((index, log, data))
     return [_append_checked(topic, index, log, data, now_ms) for index, log, data in checked]
+
+
+def append_old_messages(
+    cluster: ClusterState, name: str, index: int, records: Sequence[Record], old_format: OldFormat, *, now_ms: int
+) -> list[TopicRecord]:
+    """Append records to a partition in a message format before magic 2. Their offsets count from the end of the log.
+
+    Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE; UNSUPPORTED_FOR_MESSAGE_FORMAT for a log in files;
+    ValueError for other offsets; InvalidValue for headers.
+    """
+    topic = find_topic(cluster, name)
+    log = _leader_log(cluster, topic, index)
+    if not isinstance(log.storage, MemoryBatches):
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "logs in files have only batches of magic 2")
+    first = log.end_offset
+    for batch in read_batches(_write_old_messages(records, first, old_format, now_ms)):
+        log.append(batch.raw, now_ms=now_ms, origin=AppendOrigin.OLD_LOG)
+    return list(_records(topic, index, log, first, log.end_offset))
+
+
+def _write_old_messages(records: Sequence[Record], first: int, old_format: OldFormat, now_ms: int) -> bytes:
+    """The records as messages with offsets from `first` on; without compression a message for each."""
+    offsets = old_format.offsets or range(len(records))
+    if len(offsets) != len(records) or any(after <= before for before, after in pairwise((-1, *offsets))):
+        raise ValueError(f"offsets={list(offsets)}; expected {len(records)} numbers from 0 on, ascending")
+    timed = [
+        Record(first + offset, now_ms if each.timestamp < 0 else each.timestamp, each.key, each.value, each.headers)
+        for offset, each in zip(offsets, records, strict=True)
+    ]
+    append_time_ms = old_format.append_time_ms
+    return write_batch(
+        timed,
+        base_offset=first,
+        magic=old_format.magic,
+        codec=old_format.compression,
+        timestamp_type=TimestampType.CREATE_TIME if append_time_ms is None else TimestampType.LOG_APPEND_TIME,
+        max_timestamp=append_time_ms,
+    )
 
 
 def _append_checked(topic: Topic, index: int, log: PartitionLog, data: bytes, now_ms: int) -> TopicRecord:

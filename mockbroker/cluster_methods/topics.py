@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
@@ -109,6 +109,35 @@ class TopicMethods(ClusterThread):
 
         made = [_make_record(**record) for record in records]
         return self._change(lambda server, now_ms: topic_records.append(server.core.state, topic, made, now_ms=now_ms))
+
+    def append_old_messages(
+        self,
+        topic: str,
+        records: Iterable[RecordFields],
+        *,
+        magic: Literal[0, 1],
+        partition: int = 0,
+        compression: Literal["none", "gzip", "snappy", "lz4"] = "none",
+        append_time_ms: int | None = None,
+        offsets: Sequence[int] = (),
+    ) -> list[TopicRecord]:
+        """Append records in the message format of brokers before 0.11, as an upgraded cluster has them on its disks.
+
+        magic: 0 has no timestamps; neither has headers. compression: all records are in one message. append_time_ms:
+        the broker's time for all records (LogAppendTime of magic 1), by default they have their own. offsets: of the
+        records, counted from the end of the log, ascending; with gaps as compaction leaves them. Returns: the records.
+        Raises: KafkaError for an unknown partition, one without a leader, and for a cluster with a data directory;
+        kwire.InvalidValue for headers; ValueError for offsets that do not ascend, and for another number of them.
+        """
+        from mockbroker.broker import topic_records
+
+        old_format = topic_records.OldFormat(magic, compression, append_time_ms, offsets)
+        made = [_make_record(**record)[1] for record in records]
+        return self._change(
+            lambda server, now_ms: topic_records.append_old_messages(
+                server.core.state, topic, partition, made, old_format, now_ms=now_ms
+            )
+        )
 
     def read(
         self,

@@ -48,6 +48,7 @@ OPERATIONS = (
     Operation("POST", f"{_PARTITION}/move-leader", topics.move_leader, "topics"),
     Operation("GET", "/v1/topics/{topic}/records", topics.read_records, "records"),
     Operation("POST", "/v1/topics/{topic}/records", topics.produce_records, "records", status=201),
+    Operation("POST", f"{_PARTITION}/old-messages", topics.append_old_messages, "records", status=201),
     Operation("GET", "/v1/groups", groups.list_groups, "groups"),
     Operation("GET", "/v1/groups/{groupId}", groups.get_group, "groups"),
     Operation("DELETE", "/v1/groups/{groupId}", groups.delete_group, "groups", status=204),

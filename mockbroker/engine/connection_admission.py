@@ -1,4 +1,4 @@
-"""`ConnectionAdmission`: accepts new connections later, or closes them, where their rate is limited (KIP-612).
+"""`ConnectionAdmission`: accepts new connections later, or closes them, where rate or number is limited (KIP-612).
 
 Source: Kafka's Acceptor and ConnectionQuotas. The system completes a connection before the broker accepts it: a client
 notices a late acceptance only by its first answer.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.quota_settings import has_connection_rate
+from mockbroker.engine.connection_limits import ConnectionLimits
 from mockbroker.engine.output import Close
 from mockbroker.log.closed_connections import log_close
 
@@ -46,11 +47,25 @@ class ConnectionAdmission:
         self._connections = connections
         self._emit = emit
         self._finish = finish
+        self._limits = ConnectionLimits(state, connections, emit=emit, accept=self._accept_waiting)
         self._queues: dict[_ListenerKey, deque[Connection]] = {}
         self._recent: dict[int, tuple[Node, deque[tuple[int, str]]]] = {}
 
     def admit(self, connection: Connection, *, now_ms: int) -> None:
-        """Handle the requests of a connection at once, or when its listener accepts it; or close it later."""
+        """Handle the requests of a connection at once, or when its listener accepts it; or close it, also later."""
+        if not self._limits.waits(connection, now_ms=now_ms):
+            self._admit_counted(connection, now_ms)
+
+    def _accept_waiting(self, connection: Connection, now_ms: int) -> None:
+        """Go on with a connection that has waited for a free slot."""
+        self._admit_counted(connection, now_ms)
+        if not connection.is_busy:
+            self._finish(connection)
+
+    def _admit_counted(self, connection: Connection, now_ms: int) -> None:
+        if self._limits.refuses(connection):
+            return
+        self._limits.watch(connection, now_ms=now_ms)
         info = connection.info
         node = self._state.inter_broker.nodes[info.node_id]
         if not node.is_loaded("connection_rates"):

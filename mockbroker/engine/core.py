@@ -114,6 +114,7 @@ class Core:
         if connection is None:
             return 0
         connection.waiting.append((frame, arrived_ns))
+        connection.active_ms = self.now_ms
         self._ready.append(connection)
         self._process_ready()
         return len(connection.waiting)

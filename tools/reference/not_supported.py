@@ -42,6 +42,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "`client.quota.callback.class`, and the rates as metrics",
         "Kafka's default callback; throttle times are in the responses",
     ),
+    (
+        "Limits of connections",
+        "`max.connections.per.ip.overrides`, and `max.connections` of a listener",
+        "`max.connections` of a broker lets further connections wait, `max.connections.per.ip` closes them",
+    ),
     ("IP quotas", "host names that need DNS", "rejected; addresses and `localhost` are accepted"),
     (
         "Log directories",
@@ -74,6 +79,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "Racks",
         "replicas and assignments that are spread over racks",
         "`mockbroker.racks` gives each broker its rack, for clients and for `replica.selector.class`",
+    ),
+    (
+        "Message formats before magic 2",
+        "in a data directory, and rewritten by compaction; as in Kafka 4, producers cannot write them",
+        "`Cluster.append_old_messages` adds them to a log in memory; compaction leaves them as they are",
     ),
     ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
     (

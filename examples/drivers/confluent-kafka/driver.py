@@ -196,7 +196,8 @@ def consumed(message, is_share):
     headers = [[name, None if data is None else data.decode("utf-8", "replace")] for name, data in message.headers() or []]
     record = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset(), "key": key, "value": value}
     counted = {"delivery_count": message.delivery_count()} if is_share else {}
-    return {**record, "headers": headers, "timestamp": message.timestamp()[1], **counted}
+    kind, time_ms = message.timestamp()
+    return {**record, "headers": headers, "timestamp": None if kind == ck.TIMESTAMP_NOT_AVAILABLE else time_ms, **counted}
 
 
 def commit(client, timeout_ms, offsets=None):

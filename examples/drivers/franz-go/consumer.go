@@ -237,13 +237,21 @@ func (c *consumer) received(r *kgo.Record) object {
 	}
 	received := object{
 		"topic": r.Topic, "partition": r.Partition, "offset": r.Offset, "key": text(r.Key), "value": text(r.Value),
-		"headers": headers, "timestamp": r.Timestamp.UnixMilli(),
+		"headers": headers, "timestamp": milliseconds(r.Timestamp),
 	}
 	if c.share {
 		received["delivery_count"] = r.DeliveryCount()
 		c.polled[recordKey{r.Topic, r.Partition, r.Offset}] = r
 	}
 	return received
+}
+
+// milliseconds of a time; nil if the record has none.
+func milliseconds(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UnixMilli()
 }
 
 func text(data []byte) any {

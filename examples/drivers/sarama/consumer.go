@@ -289,8 +289,16 @@ func (c *consumer) take(message *sarama.ConsumerMessage) object {
 	}
 	return object{
 		"topic": message.Topic, "partition": message.Partition, "offset": message.Offset, "key": text(message.Key),
-		"value": text(message.Value), "headers": headers, "timestamp": message.Timestamp.UnixMilli(),
+		"value": text(message.Value), "headers": headers, "timestamp": milliseconds(message.Timestamp),
 	}
+}
+
+// milliseconds of a time; nil if the record has none.
+func milliseconds(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UnixMilli()
 }
 
 func text(data []byte) any {

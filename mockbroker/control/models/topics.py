@@ -108,6 +108,20 @@ class NewRecords(RequestModel, frozen=True):
     records: Annotated[list[NewRecord], msgspec.Meta(min_length=1, max_length=RECORDS_MAX)]
 
 
+class OldMessages(RequestModel, frozen=True):
+    """Records to append in a message format before magic 2: all, or none. Their `partition` is that of the path.
+
+    compression: all records are in one message. appendTimeMs: LogAppendTime of magic 1; without, they have their own.
+    offsets: of the records, counted from the end of the log, ascending; without, consecutive ones.
+    """
+
+    records: Annotated[list[NewRecord], msgspec.Meta(min_length=1, max_length=RECORDS_MAX)]
+    magic: Literal[0, 1]
+    compression: Literal["none", "gzip", "snappy", "lz4"] = "none"
+    append_time_ms: Int64 | None = None
+    offsets: tuple[Offset, ...] = ()
+
+
 class Record(ResponseModel, frozen=True):
     """A record. key, value: as text if it is UTF-8, otherwise as base64 in the field of that name."""
 

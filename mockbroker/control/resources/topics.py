@@ -49,6 +49,22 @@ def produce_records(control: ClusterContext, parameters: models.TopicPath, body:
     return models.Records(records=[record_model(record) for record in records])
 
 
+def append_old_messages(
+    control: ClusterContext, parameters: models.PartitionPath, body: models.OldMessages
+) -> models.Records:
+    """Append records in the message format of brokers before 0.11, as an upgraded cluster has them on its disks."""
+    records = control.cluster.append_old_messages(
+        parameters.topic,
+        [_record_fields(record) for record in body.records],
+        magic=body.magic,
+        partition=parameters.partition,
+        compression=body.compression,
+        append_time_ms=body.append_time_ms,
+        offsets=body.offsets,
+    )
+    return models.Records(records=[record_model(record) for record in records])
+
+
 def read_records(control: ClusterContext, parameters: models.RecordsParameters) -> models.Records:
     """The records of a topic up to the high watermark."""
     records = control.cluster.read(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
-#: The leader epoch of a request without one. Other negative epochs are older than all known ones.
-UNDEFINED = -1
+#: The leader epoch of a request or a batch without one. Other negative epochs are older than all known ones.
+NO_EPOCH = -1
 
 
 class LeaderEpochCache:
@@ -58,7 +58,7 @@ class LeaderEpochCache:
 
     def end_offset_for(self, leader_epoch: int, log_end: int) -> tuple[int, int] | None:
         """The largest epoch up to this one and its end offset; None for an unknown or future epoch."""
-        if not self._entries or leader_epoch == UNDEFINED or leader_epoch > self._entries[-1][0]:
+        if not self._entries or leader_epoch == NO_EPOCH or leader_epoch > self._entries[-1][0]:
             return None
         at = bisect_right(self._entries, leader_epoch, key=lambda entry: entry[0]) - 1
         if at < 0:

@@ -265,6 +265,8 @@ class _Cleaner:
             is_kept = hidden is None or hidden.must_keep(first, first + 1, self._log.high_watermark)
             return stored if is_kept else None
         batch = stored.checked_header()
+        if batch.magic < 2:
+            return stored  # Kafka rewrites it in its own format; here old messages are for readers.
         is_unneeded = self.transactions.on_batch_read(batch)
         horizon_ms = batch.delete_horizon_ms
         # The marker of a removed transaction is kept as long as a tombstone (KIP-534).

@@ -14,7 +14,7 @@ from mockbroker.state.storage.batches.log_slices import make_slice
 from mockbroker.state.storage.batches.memory_batches import MemoryBatches
 from mockbroker.state.storage.hidden_batches import HiddenBatches, collect_hidden, first_visible, read_visible
 from mockbroker.state.storage.high_watermark import HighWatermark
-from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
+from mockbroker.state.storage.leader_epoch_cache import NO_EPOCH, LeaderEpochCache
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
 from mockbroker.state.storage.memory_budget import MemoryBudget
@@ -25,9 +25,7 @@ from mockbroker.state.storage.timestamp_search import find_first_since, find_new
 from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
 
 if TYPE_CHECKING:
-    from mockbroker.state.storage.batches.batch_storage import BatchStorage, CleanedSegment, RestoredState
-
-Data = bytes | bytearray | memoryview
+    from mockbroker.state.storage.batches.batch_storage import BatchStorage, CleanedSegment, Data, RestoredState
 
 __all__ = ["AppendResult", "LogSlice", "TimestampOffset", "AppendOrigin", "PartitionLog", "StoredBatch"]
 
@@ -147,13 +145,13 @@ class PartitionLog:
     ) -> AppendResult:
         """Append a single batch.
 
-        guard: of a transactional batch, None without verification.
+        guard: of a transactional batch, None without verification. An old message has its own offset.
         Raises: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP (RecordsRefusedError for single records),
         MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
         INVALID_TXN_STATE, KAFKA_STORAGE_ERROR without memory.
         """
-        rules = self._rules()
-        batch = read_one_batch(data)
+        rules, is_old = self._rules(), origin is AppendOrigin.OLD_LOG
+        batch = parse_header(data) if is_old else read_one_batch(data)
         written: bytes | None = None
         if origin is AppendOrigin.CLIENT:
             written = validate_batch(batch, rules, now_ms=now_ms)
@@ -166,7 +164,7 @@ class PartitionLog:
             self.segments.budget.check_space(len(data))
         elif guard is not None:
             self._check_verification(batch, guard, origin)
-        if written is None and rules.append_time:
+        if written is None and rules.append_time and not is_old:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
         first_offset = self._store(data if written is None else written, batch, max_timestamp, now_ms)
@@ -367,8 +365,9 @@ class PartitionLog:
     def restore_batches(self, batches: Sequence[StoredBatch]) -> None:
         """Append batches of a former log or of the leader's, with their own offsets and epochs."""
         for batch in batches:
-            self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
             first, last, epoch = batch.base_offset, batch.last_offset, batch.leader_epoch
+            if epoch != NO_EPOCH:
+                self._leader_epochs.start_epoch(epoch, first)
             new = NewBatch(first, last, batch.max_timestamp, epoch, batch.is_hidden)
             self.storage.append(batch.raw, new, self._rules(), now_ms=batch.max_timestamp)
             self.end_offset = batch.last_offset + 1
@@ -385,14 +384,14 @@ class PartitionLog:
             self._verification_guards.check_sequence(batch, is_first=is_first)
 
     def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
-        first_offset = self.end_offset
-        last_offset = first_offset + batch.last_offset - batch.base_offset
-        new = NewBatch(first_offset, last_offset, max_timestamp, self._leader_epochs.latest_epoch, hidden)
+        first, epoch = (self.end_offset, self.leader_epoch) if batch.magic == 2 else (batch.base_offset, NO_EPOCH)
+        last_offset = first + batch.last_offset - batch.base_offset
+        new = NewBatch(first, last_offset, max_timestamp, epoch, hidden)
         self.storage.append(data, new, self._rules(), now_ms=now_ms)
         self.end_offset = last_offset + 1
         if hidden:
-            self._add_hidden(first_offset)
-        return first_offset
+            self._add_hidden(first)
+        return first
 
     def _add_hidden(self, offset: int) -> None:
         if self.hidden_batches is None:

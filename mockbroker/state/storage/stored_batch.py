@@ -71,7 +71,10 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch that is appended: its offsets, largest timestamp in milliseconds, and leader epoch."""
+    """A batch that is appended: its offsets, largest timestamp in milliseconds, and leader epoch.
+
+    leader_epoch: NO_EPOCH for a batch of magic 0 or 1, whose bytes are stored as they are.
+    """
 
     base_offset: int
     last_offset: int

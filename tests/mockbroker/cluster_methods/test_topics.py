@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from kwire import Client, InvalidValue
+from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.records import read_batches
 from mockbroker import Cluster, KafkaError, TopicRecord
+from mockbroker.cluster_methods.topics import RecordFields
 
 
 @pytest.fixture
@@ -121,3 +127,78 @@ def test_a_partition_without_a_leader_cannot_be_read() -> None:
 
         with pytest.raises(KafkaError, match="orders-0 has no leader that runs"):
             kafka.read("orders")
+
+
+def test_old_messages_are_read_as_they_were_written_and_new_records_follow_them(kafka: Cluster) -> None:
+    now_ms = kafka.clock.now_ms()
+    records: list[RecordFields] = [{"value": "a", "timestamp_ms": 7}, {"key": "k", "value": None}]
+    plain = kafka.append_old_messages("orders", records, magic=0)
+    packed = kafka.append_old_messages("orders", records, magic=1, compression="gzip", append_time_ms=now_ms)
+    new = kafka.produce("orders", "new", partition=0)
+
+    assert [(each.offset, each.timestamp_ms, each.key, each.value) for each in (*plain, *packed)] == [
+        (0, -1, None, b"a"),
+        (1, -1, b"k", None),
+        (2, now_ms, None, b"a"),
+        (3, now_ms, b"k", None),
+    ]
+    assert kafka.read("orders", partition=0) == [*plain, *packed, new]
+
+
+def test_a_fetch_returns_old_messages_in_their_own_format(kafka: Cluster) -> None:
+    kafka.append_old_messages("orders", [{"value": "a"}], magic=0, partition=1)
+    kafka.append_old_messages("orders", [{"value": "b"}, {"value": "c"}], magic=1, partition=1, compression="snappy")
+    kafka.produce("orders", "d", partition=1)
+    wanted = FetchTopic(topic="orders", partitions=[FetchPartition(partition=1, partition_max_bytes=10_000)])
+    with Client(kafka.bootstrap_servers) as client:
+        [row] = client.send(FetchRequest(topics=[wanted], max_bytes=10_000), version=4).responses[0].partitions
+    batches = list(read_batches(row.records))
+
+    assert [(batch.magic, batch.base_offset, batch.last_offset) for batch in batches] == [
+        (0, 0, 0),
+        (1, 1, 2),
+        (2, 3, 3),
+    ]
+    assert [record.value for batch in batches for record in batch.records()] == [b"a", b"b", b"c", b"d"]
+
+
+def test_old_messages_have_gaps_where_compaction_has_removed_some(kafka: Cluster) -> None:
+    kafka.produce("orders", "new", partition=0)
+    records: list[RecordFields] = [{"value": "a"}, {"value": "b"}]
+    packed = kafka.append_old_messages("orders", records, magic=1, compression="lz4", offsets=[1, 4])
+    plain = kafka.append_old_messages("orders", records, magic=1, offsets=[0, 2])
+
+    assert [each.offset for each in packed] == [2, 5]
+    assert [each.offset for each in plain] == [6, 8]
+    assert kafka.produce("orders", "last", partition=0).offset == 9
+
+
+def test_records_are_found_by_the_timestamps_of_old_messages(kafka: Cluster) -> None:
+    kafka.append_old_messages("orders", [{"value": "without a time"}], magic=0)
+    records: list[RecordFields] = [{"value": "a", "timestamp_ms": 100}, {"value": "b", "timestamp_ms": 200}]
+    kafka.append_old_messages("orders", records, magic=1, compression="gzip")
+    asked = ListOffsetsPartition(partition_index=0, timestamp=150)
+    with Client(kafka.bootstrap_servers) as client:
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[asked])])
+        [row] = client.send(request, version=4).topics[0].partitions
+
+    assert (row.offset, row.timestamp, row.leader_epoch) == (2, 200, -1)
+
+
+def test_old_messages_that_cannot_be_written_are_an_error(kafka: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="magic 1 has no headers"):
+        kafka.append_old_messages("orders", [{"value": "a", "headers": {"x": "y"}}], magic=1)
+    for offsets in ([1, 2], [-1]):
+        with pytest.raises(ValueError, match="expected 1 numbers from 0 on, ascending"):
+            kafka.append_old_messages("orders", [{"value": "a"}], magic=1, offsets=offsets)
+    with pytest.raises(ValueError, match=r"offsets=\[1, 1\]; expected 2 numbers"):
+        kafka.append_old_messages("orders", [{}, {}], magic=1, offsets=[1, 1])
+    with pytest.raises(KafkaError, match="there is no partition orders-3"):
+        kafka.append_old_messages("orders", [{"value": "a"}], magic=1, partition=3)
+    with (
+        Cluster(data_dir=tmp_path, topics={"orders": 1}) as stored,
+        pytest.raises(KafkaError, match="logs in files have only batches of magic 2"),
+    ):
+        stored.append_old_messages("orders", [{"value": "a"}], magic=1)
+
+    assert kafka.read("orders") == []

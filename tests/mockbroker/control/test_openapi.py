@@ -23,6 +23,7 @@ _IN_OPERATIONS = {
         "getCluster",
     ),
     "add_node": "addNode",
+    "append_old_messages": "appendOldMessages",
     "chaos": "startChaos",
     "check_faults": "listFaultMisses",
     "client_settings": "getClientSettings",

@@ -21,7 +21,7 @@ HELLO = {
     "name": "old-client",
     "version": "1.0",
     "language": "Python",
-    "capabilities": ["consumer.assign"],
+    "capabilities": ["consumer.assign", "compression.gzip"],
     "settings": ["bootstrap_servers", "client_id", "auto_offset_reset"],
 }
 TIMESTAMPS = {"earliest": -2, "latest": -1}
@@ -69,7 +69,8 @@ class Consumer:
 
     def _describe(self, record: Any) -> dict[str, Any]:
         key, value = (None if data is None else bytes(data).decode() for data in (record.key, record.value))
-        return {"topic": self.topic, "partition": self.partition, "offset": record.offset, "key": key, "value": value}
+        place = {"topic": self.topic, "partition": self.partition, "offset": record.offset}
+        return {**place, "key": key, "value": value, "timestamp": record.timestamp}
 
 
 def _check(code: int) -> None:

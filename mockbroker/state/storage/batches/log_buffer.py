@@ -36,7 +36,7 @@ class LogBuffer:
     def append(
         self, data: bytes | bytearray | memoryview, offset_and_epoch: tuple[int, int] | None = None
     ) -> tuple[memoryview, int]:
-        """Append a batch of magic 2, with another base offset and leader epoch if they are given.
+        """Append a batch, one of magic 2 with another base offset and leader epoch if they are given.
 
         Returns: the chunk, read-only, and where the batch is in it.
         """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.batches.deleted_batches import DeletedBatches
 from mockbroker.state.storage.batches.log_buffer import LogBuffer
+from mockbroker.state.storage.leader_epoch_cache import NO_EPOCH
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
@@ -29,10 +30,10 @@ class MemoryBatches:
 
     def append(self, data: Data, batch: NewBatch, rules: AppendRules, *, now_ms: int) -> None:
         """Copy a batch to the end of the buffer."""
-        base_offset, size = batch.base_offset, len(data)
-        chunk, at = self._buffer.append(data, (base_offset, batch.leader_epoch))
+        base_offset, leader_epoch, size = batch.base_offset, batch.leader_epoch, len(data)
+        chunk, at = self._buffer.append(data, (base_offset, leader_epoch) if leader_epoch != NO_EPOCH else None)
         stored = StoredBatch(
-            base_offset, batch.last_offset, size, chunk, at, batch.max_timestamp, batch.leader_epoch, batch.is_hidden
+            base_offset, batch.last_offset, size, chunk, at, batch.max_timestamp, leader_epoch, batch.is_hidden
         )
         self._index.append(stored)
         self.segments.add_batch(base_offset, size, batch.max_timestamp, rules.roll, now_ms=now_ms)

@@ -48,6 +48,29 @@ def test_records_are_text_or_base64_in_both_directions(kafka: Cluster, client: C
     assert (sent["records"][0]["value"], sent["records"][0]["valueBase64"]) == (None, "/wA=")
 
 
+def test_old_messages_are_appended_to_a_partition_and_what_they_cannot_have_is_refused(
+    kafka: Cluster, client: ControlClient
+) -> None:
+    path = "/v1/topics/orders/partitions/1/old-messages"
+    body = {
+        "records": [{"key": "k", "value": "a"}, {"value": "b"}],
+        "magic": 1,
+        "compression": "gzip",
+        "offsets": [0, 2],
+    }
+    sent = client.ask("POST", path, {**body, "appendTimeMs": 5}, status=201)
+    with_header = {"records": [{"value": "a", "headers": [{"name": "n"}]}], "magic": 0}
+
+    assert [(record["offset"], record["timestampMs"], record["value"]) for record in sent["records"]] == [
+        (0, 5, "a"),
+        (2, 5, "b"),
+    ]
+    assert client.get(RECORDS)["records"] == sent["records"]
+    assert client.send("POST", path, with_header).body["type"].endswith("invalid-value")
+    assert client.send("POST", path, {**body, "offsets": [2, 1]}).body["type"].endswith("invalid-value")
+    assert len(kafka.read("orders")) == 2
+
+
 @pytest.mark.client
 def test_what_a_producer_wrote_is_read_in_parts(kafka: Cluster, client: ControlClient) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

@@ -9,6 +9,7 @@ from kwire.records import ControlType, Record, parse_header, read_control, write
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.storage import log_cleaner
+from mockbroker.state.storage.append_origin import AppendOrigin
 from mockbroker.state.storage.log_config import AppendRules, CleanerRules
 from mockbroker.state.storage.partition_log import PartitionLog, StoredBatch
 from mockbroker.state.storage.segments import RollRules
@@ -81,6 +82,17 @@ def test_the_active_segment_is_never_cleaned_and_a_clean_log_is_unchanged(log: L
 
     assert log_cleaner.find_cleanable_range(log.log, RULES, now_ms=NOW) is None
     assert log.offsets() == [(1, 1, [1]), (2, 2, [2])]
+
+
+def test_old_messages_stay_as_they_are(log: Log) -> None:
+    for key in ("a", "b"):
+        data = write_batch([Record(log.log.end_offset, log.timestamp, key.encode(), b"old")], magic=1)
+        log.log.append(data, now_ms=NOW, origin=AppendOrigin.OLD_LOG)
+    log.roll("a")
+    log.roll()
+    log.clean()
+
+    assert [(batch.header().magic, batch.base_offset) for batch in log.batches()] == [(1, 0), (1, 1), (2, 2), (2, 3)]
 
 
 def test_a_log_is_dirty_by_the_bytes_of_its_segments(log: Log) -> None:

@@ -378,3 +378,20 @@ def test_what_was_read_is_a_sequence_of_the_batches_read(log: PartitionLog) -> N
     for beyond in (3, -4):
         with pytest.raises(IndexError):
             _ = read[beyond]
+
+
+def test_old_messages_keep_their_bytes_and_have_no_epoch_also_after_they_were_truncated_and_restored() -> None:
+    log = make_log(append_time=True)
+    log.start_leader_epoch(3)
+    records = [Record(at, NOW, b"k", b"v") for at in range(3)]
+    packed = write_batch(records, magic=1, codec="gzip")
+    log.append(packed, now_ms=NOW + 1, origin=AppendOrigin.OLD_LOG)
+    log.append(batch(NOW), now_ms=NOW + 1)
+    log.restore_batches(log.truncate_to(0))
+
+    assert [(each.base_offset, each.last_offset, each.leader_epoch) for each in log.batches_from(0)] == [
+        (0, 2, -1),
+        (3, 3, 3),
+    ]
+    assert bytes(log.read(0, 1).batches[0].raw) == packed
+    assert log.leader_epoch == 3

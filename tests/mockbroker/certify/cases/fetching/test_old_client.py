@@ -32,7 +32,18 @@ NON_STRICT = (
     "fetching.list-offsets.leader-not-available",
     "fetching.list-offsets.not-leader",
 )
-OK = ("fetching.errors.topic-authorization", "fetching.records.partial-batch")
+OK = (
+    "fetching.errors.topic-authorization",
+    "fetching.old-formats.append-time",
+    "fetching.old-formats.compacted",
+    "fetching.old-formats.magic-0",
+    "fetching.old-formats.magic-0-gzip",
+    "fetching.old-formats.magic-0-no-timestamp",
+    "fetching.old-formats.magic-1",
+    "fetching.old-formats.magic-1-middle",
+    "fetching.old-formats.upgraded-log",
+    "fetching.records.partial-batch",
+)
 #: Its records have no headers.
 WITHOUT_HEADERS = "fetching.records.contents"
 
