@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 from threading import Timer
 
 import pytest
 
-from mockbroker.certify.driver import process_group
 from mockbroker.certify.driver.process_group import read_environment
 
 
@@ -41,7 +41,7 @@ def test_a_process_without_a_program_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_process_without_variables_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(process_group.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     (tmp_path / "environ").write_bytes(b"")
     (tmp_path / "exe").symlink_to("/bin/sleep")
     _write_stat(tmp_path, start_code=4096)
@@ -53,7 +53,7 @@ def test_a_process_without_variables_is_not_waited_for(tmp_path: Path, monkeypat
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_an_ended_process_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(process_group.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     with subprocess.Popen(["true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
