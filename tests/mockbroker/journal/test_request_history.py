@@ -252,7 +252,9 @@ def test_messages_contain_no_secrets_and_no_control_characters() -> None:
         (["bills"], 1, "topics bills"),
     ],
 )
-def test_a_request_for_all_topics_differs_in_texts_from_one_for_none(topics: list[str] | None, version: int, text: str) -> None:
+def test_a_request_for_all_topics_differs_in_texts_from_one_for_none(
+    topics: list[str] | None, version: int, text: str
+) -> None:
     named = None if topics is None else [metadata.MetadataRequestTopic(name=name) for name in topics]
     asked = msgspec.structs.replace(_exchange(1, MetadataRequest(topics=named)), api_version=version)
 
