@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mockbroker.certify.case import Case, Level, Source, case
@@ -91,7 +90,7 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
 
 
 def explain_no_member(refused: Exchange[Any, Any], code: str) -> str | None:
-    """Why no broker answers a request with an error of members: it names nothing that the error is about. None: it can."""
+    """Why no broker answers a request with an error of members: it does not name what the error is about; else None."""
     noun, field, absent = _OF_MEMBERS.get(code, ("", "", None))
     if not field or getattr(refused.request, field) != absent:
         return None
