@@ -12,7 +12,7 @@ from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.certify.seen_values import describe_seen
 from mockbroker.journal import Exchange
 
-_ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
+_ERRORS = Source("Kafka protocol guide", "Error Codes, Retriable")
 #: The first versions of Fetch with KAFKA_STORAGE_ERROR (KIP-112), OFFSET_NOT_AVAILABLE (KIP-392), topic ids (KIP-516).
 _FETCH_STORAGE_ERRORS = 6
 _FETCH_FROM_FOLLOWERS = 11
@@ -145,7 +145,7 @@ storage = _retried(
     level=Level.MUST,
     rule="The error is not retriable: the application gets it.",
     source=Source(
-        "Kafka protocol guide", "Error codes: Retriable", "kafka-clients KafkaConsumer.poll, AuthorizationException"
+        "Kafka protocol guide", "Error Codes, Retriable", "kafka-clients KafkaConsumer.poll, AuthorizationException"
     ),
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),

@@ -9,7 +9,7 @@ from mockbroker.certify.driver.handles import Polled
 
 #: How long a client may try again before it reports an error: no source has a limit.
 _REPORTED_S = 20.0
-_ERRORS = Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.poll")
+_ERRORS = Source("Kafka protocol guide", "Error Codes", "kafka-clients KafkaConsumer.poll")
 
 
 def _recovered(
@@ -218,7 +218,7 @@ def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
         title=f"A commit is refused with {error}",
         level=Level.MUST,
         rule=reason,
-        source=Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.commitSync"),
+        source=Source("Kafka protocol guide", "Error Codes", "kafka-clients KafkaConsumer.commitSync"),
         needs=("consumer.classic", "consumer.offsets"),
         settings_needed=("auto_offset_reset", "enable_auto_commit"),
         cluster=ClusterPlan(topics={"orders": 1}),

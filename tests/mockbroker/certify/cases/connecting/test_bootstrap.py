@@ -21,7 +21,7 @@ def test_a_client_that_does_not_try_the_address_is_not_judged(case: str, tmp_pat
 
     [result] = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"]
     assert result["verdict"] == "NOT-EXERCISED", result
-    assert "none of 4 producers has tried the address" in result["seen"]
+    assert "none of 12 producers has tried the address" in result["seen"]
 
 
 def test_a_dead_address_resets_the_first_connection_and_refuses_later_ones() -> None:
@@ -34,3 +34,13 @@ def test_a_dead_address_resets_the_first_connection_and_refuses_later_ones() -> 
         assert is_tried.wait(5)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_a_look_up_that_the_log_of_the_driver_does_not_show_is_noted(tmp_path: Path) -> None:
+    certify.main(["--driver", command(), "--cases", "connecting.bootstrap.unknown-host", "-o", str(tmp_path)])
+
+    [result] = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"]
+    assert (result["verdict"], result["notes"]) == (
+        "OK",
+        ["the log of the driver does not show whether the client looked up broker.invalid"],
+    )
