@@ -55,3 +55,14 @@ def test_a_client_is_judged_if_it_sends_a_newer_version_to_a_broker_without_limi
     monkeypatch.setattr(certify, "find_cases", lambda: [asks])
 
     assert _play(tmp_path, "connecting.versions.test") == {"verdict": verdict, "seen": seen}
+
+
+def test_an_error_on_the_broker_without_limits_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @case("connecting.versions.test", title="T", level=Level.MUST, rule="R.", source=Source("KIP-1"))
+    def fails(run: CaseRun) -> None:
+        """Nothing."""
+        run.expect(_use_newest_broker(lambda _: run.admin().delete_topics("orders")) == {}, "no request")
+
+    monkeypatch.setattr(certify, "find_cases", lambda: [fails])
+
+    assert _play(tmp_path, "connecting.versions.test")["verdict"] == "OK"
