@@ -28,7 +28,7 @@ def test_a_dead_address_resets_the_first_connection_and_refuses_later_ones() -> 
     with _dead_address() as (address, is_tried):
         host, _, port = address.partition(":")
         assert not is_tried.is_set()
-        with socket.create_connection((host, int(port)), timeout=5) as first, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), socket.create_connection((host, int(port)), timeout=5) as first:
             first.recv(1)
 
         assert is_tried.wait(5)
