@@ -88,6 +88,7 @@ class CaseRun(DriverClients):
         self.lapses: list[Lapse] = []
         self.started_ns = time.time_ns()
         self.is_timed_out = False
+        self.background_errors: list[BaseException] = []
         self.position = ""
         self._thread_id = get_ident()
         self._produce = produce
@@ -241,6 +242,7 @@ class CaseRun(DriverClients):
             try:
                 future.set_result(call())
             except BaseException as error:
+                self.background_errors.append(error)
                 future.set_exception(error)
 
         thread = Thread(target=run, name="certify-call", daemon=True)

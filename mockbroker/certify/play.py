@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 from typing import Any, NamedTuple
@@ -23,9 +24,13 @@ from mockbroker.certify.results import Details
 from mockbroker.certify.verdicts import UNMET, Verdict
 from mockbroker.cluster_methods.waiting import WaitTimeout
 from mockbroker.journal import Exchange
+from mockbroker.kafka_error import KafkaError
 
 #: Verdicts of which the capture is not needed.
 _WITHOUT_CAPTURE = frozenset({Verdict.OK, Verdict.UNIMPLEMENTED})
+
+#: What a case function raises without a defect of its own.
+_NO_DEFECTS = (Unsupported, NotExercised, DriverFailure, AssertionError, ClientError, WaitTimeout)
 
 
 class PlayOptions(NamedTuple):
@@ -75,12 +80,18 @@ def play_case(
 ) -> Played:
     """Play a case in a driver process. path: of the result's files, without suffix; it writes .json, .log and .pcapng.
 
-    Raises: ConfigError if the cluster cannot be started, which is a defect of the case.
+    A cluster plan that is refused is a defect of the case. Raises: OSError, KafkaUnavailable without a cluster.
     """
     began = time.monotonic()
     capture = path.with_name(f"{path.name}.pcapng")
     process.log.clear()
-    with options.open_broker(case, capture) as broker:
+    with ExitStack() as stack:
+        try:
+            broker = stack.enter_context(options.open_broker(case, capture))
+        except (ValueError, TypeError, KafkaError) as error:
+            capture.unlink(missing_ok=True)
+            _write_files(path, Details(), process)
+            return Played(*_defect(error)[:3], [], (), _elapsed_ms(began), is_reusable=True, has_capture=False)
         run = CaseRun(
             case,
             broker.wire,
@@ -112,11 +123,18 @@ def play_case(
         exchanges=records,
         decoded=decode_exchanges(exchanges, deciding),
     )
+    _write_files(path, details, process)
+    notes = [*run.notes, *(f"SHOULD: {lapse.expected}; seen: {lapse.seen}" for lapse in run.lapses)]
+    return Played(*judged[:3], notes, deciding, _elapsed_ms(began), is_reusable, is_captured)
+
+
+def _write_files(path: Path, details: Details, process: DriverProcess) -> None:
     path.with_name(f"{path.name}.json").write_bytes(msgspec.json.encode(details) + b"\n")
     path.with_name(f"{path.name}.log").write_text(process.log.text(), encoding="utf-8")
-    notes = [*run.notes, *(f"SHOULD: {lapse.expected}; seen: {lapse.seen}" for lapse in run.lapses)]
-    duration_ms = round((time.monotonic() - began) * 1000)
-    return Played(judged.verdict, judged.expected, judged.seen, notes, deciding, duration_ms, is_reusable, is_captured)
+
+
+def _elapsed_ms(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
 
 
 def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Judged:
@@ -132,6 +150,8 @@ def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Jud
         return _judge_error(case, run, error, limit_s)
     finally:
         limit.cancel()
+    if (defect := _background_defect(run)) is not None:
+        return defect
     if run.is_timed_out:
         return _timeout(limit_s, run)
     if run.lapses:
@@ -141,19 +161,43 @@ def _judge(case: Case, run: CaseRun, broker: CaseBroker, limit_s: float) -> _Jud
 
 
 def _judge_error(case: Case, run: CaseRun, error: Exception, limit_s: float) -> _Judged:
-    """The verdict of what a case function raised."""
+    """The verdict of what a case function raised.
+
+    An error of a call in the background that is no result of the client comes first: for what would have come after
+    it, the case waits in vain.
+    """
     if run.is_timed_out:
-        return _timeout(limit_s, run)
-    match error:
+        return _background_defect(run) or _timeout(limit_s, run)
+    cause = next((each for each in run.background_errors if not _is_result(each)), error)
+    match cause:
         case Unsupported() | ClientError(name="LOCAL_UNSUPPORTED"):
-            return _Judged(Verdict.UNIMPLEMENTED, "", str(error))
+            return _Judged(Verdict.UNIMPLEMENTED, "", str(cause))
         case NotExercised():
-            return _Judged(Verdict.NOT_EXERCISED, "", str(error))
+            return _Judged(Verdict.NOT_EXERCISED, "", str(cause))
         case DriverFailure():
-            return _Judged(Verdict.FAILED, "the driver answers", error.describe())
+            return _Judged(Verdict.FAILED, "the driver answers", cause.describe())
         case AssertionError() | ClientError() | WaitTimeout():
-            return _judge_unmet(UNMET[case.level], error)
-    text = "".join(traceback.format_exception(error))
+            return _judge_unmet(UNMET[case.level], cause)
+    return _defect(cause)
+
+
+def _is_result(error: BaseException) -> bool:
+    """Whether an error is about what the client did."""
+    if isinstance(error, ClientError):
+        return error.name != "LOCAL_UNSUPPORTED"
+    return isinstance(error, AssertionError | WaitTimeout)
+
+
+def _background_defect(run: CaseRun) -> _Judged | None:
+    """The verdict of a call in the background that broke down by a defect of the case, None without one."""
+    errors = (each for each in run.background_errors if not isinstance(each, _NO_DEFECTS))
+    return next(map(_defect, errors), None)
+
+
+def _defect(error: BaseException) -> _Judged:
+    """The verdict of an error of the case: its message, which the console shows, and where it was raised."""
+    message = "".join(traceback.format_exception_only(error))
+    text = message + "".join(traceback.format_exception(error))
     return _Judged(Verdict.ERROR, "the case has no defect of its own", text)
 
 

@@ -17,7 +17,10 @@ LIST_MAX = 50
 
 
 def describe_seen(value: object) -> str:
-    """A value as a text; a text as it is. None and what is empty are "none"."""
+    """A value as a text; a text as it is. None and what is empty are "none".
+
+    In fields of messages None is "null": a null list often means all, as in Metadata, and an empty one none.
+    """
     text = value if isinstance(value, str) else _describe(value)
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... ({len(text)} characters)"
 
@@ -60,8 +63,12 @@ def _describe_message(value: Exchange[object, object] | msgspec.Struct) -> str:
             return f"{_describe(value.value)} of {value.topic}-{value.partition} at offset {value.offset}"
         case TopicPartition() if type(value) is TopicPartition:
             return f"{value.topic}-{value.partition}"
-    fields = [f"{name} {_describe(getattr(value, name))}" for name in value.__struct_fields__]
+    fields = [f"{name} {_describe_field(getattr(value, name))}" for name in value.__struct_fields__]
     return f"{type(value).__name__} ({', '.join(fields)})"
+
+
+def _describe_field(value: object) -> str:
+    return "null" if value is None else _describe(value)
 
 
 def _describe_key(key: object) -> str:

@@ -29,7 +29,7 @@ def topic_condition(topic: object, partition: object, subject: Subject) -> Condi
         return name_topic(exchange_topics(exchange, subject.topic_names), topic, partition)
 
     def actual(exchange: Exchange[Any, Any]) -> str:
-        return f"topics {describe_topics(exchange, subject.topic_names) or 'none'}"
+        return describe_topics(exchange, subject.topic_names, "topics ") or "no topics"
 
     return Condition(", ".join(parts), matches, actual)
 
@@ -47,18 +47,33 @@ def exchange_topics(exchange: Exchange[Any, Any], topic_names: TopicNames) -> It
             yield from read_topics(message, resolve)
 
 
-def describe_topics(exchange: Exchange[Any, Any], topic_names: TopicNames) -> str:
-    """The topics of an exchange with their partitions, as "orders[0, 1]"."""
+def describe_topics(exchange: Exchange[Any, Any], topic_names: TopicNames, word: str = "") -> str:
+    """The topics of an exchange with their partitions, as "orders[0, 1]"; "all topics"; empty without topics.
+
+    word: stands before names.
+    """
     by_name: dict[str, set[int]] = {}
     for topic in exchange_topics(exchange, topic_names):
         by_name.setdefault(topic.name or "", set()).update(topic.partitions)
-    return shorten(
-        ", ".join(
-            f"{name}[{', '.join(map(str, sorted(numbers)))}]" if numbers else name for name, numbers in by_name.items()
-        )
+    if not by_name:
+        return "all topics" if _asks_for_all_topics(exchange) else ""
+    texts = (
+        f"{name}[{', '.join(map(str, sorted(numbers)))}]" if numbers else name for name, numbers in by_name.items()
     )
+    return word + shorten(", ".join(texts))
 
 
 def _names_topics(message_class: type[msgspec.Struct]) -> bool:
     shape = field_shape(message_class)
     return bool(shape.topic_children or shape.names)
+
+
+def _asks_for_all_topics(exchange: Exchange[Any, Any]) -> bool:
+    """Whether a request names no topics since it asks for all: by null, in Metadata 0 by an empty list.
+
+    Source: the schemas of the requests with a field `Topics` that can be null.
+    """
+    topics = getattr(exchange.request, "topics", ())
+    if exchange.api_name == "Metadata" and exchange.api_version == 0:
+        return not topics
+    return exchange.request is not None and topics is None

@@ -53,6 +53,7 @@ def test_the_quick_subset_has_no_defect_of_a_case_and_leaves_no_process(tmp_path
     assert broken == []
     ok = {(each["driver"], each["case"]) for each in run["results"] if each["verdict"] == "OK"}
     assert {(0, "producing.retries.not-leader"), (1, "producing.retries.not-leader"), (0, "share.session.lost")} <= ok
+    assert {(0, "fetching.errors.not-leader"), (1, "fetching.errors.not-leader")} <= ok
     assert _driver_processes() == set()
 
 

@@ -3,8 +3,9 @@
 The first file is of a run over all cases; results of further files, of cases that were changed or added since, replace
 those of the same clients and cases. Cases that do not exist any more are left out.
 
-Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. Exit codes: 0 written, 1 an
-explanation is missing or has no such result, 2 wrong usage.
+Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. So does each verdict that differs
+from run to run (`mockbroker certify --repeat`), in the tables `unstable.CLIENT`: the page marks these, whatever the
+verdict of this run is. Exit codes: 0 written, 1 an explanation is missing or has no such result, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,7 +23,7 @@ from mockbroker.certify.report.badge import render_badge
 from mockbroker.certify.report.counts import count_verdicts
 from mockbroker.certify.report.write_pages import badge_names
 from mockbroker.certify.results import RunRecord
-from tools.certification.page import find_problems, keep_cases, render_page, replace_results
+from tools.certification.page import Explanations, find_problems, keep_cases, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,7 +43,8 @@ def main() -> int:
     for other in later:
         replace_results(run, other)
     keep_cases(run, {case.id for case in find_cases()})
-    explanations: dict[str, dict[str, str]] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
+    bad: dict[str, Any] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
+    explanations = Explanations(unstable=bad.pop("unstable", {}), bad=bad)
     problems = find_problems(run, explanations)
     if problems:
         print("\n".join(problems), file=sys.stderr)

@@ -8,6 +8,7 @@ from mockbroker.certify.cases.producer_calls import send_error
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import ConsumerHandle, ProducerHandle
 from mockbroker.certify.driver.messages import ErrorInfo
+from mockbroker.certify.driver.settings import ConsumerSettings
 
 NEEDS = ("producer.transactions",)
 ONE = ClusterPlan(topics={"orders": 1})
@@ -21,6 +22,14 @@ def open_producer(run: CaseRun, name: str = "producer") -> ProducerHandle:
     producer = run.producer(name, transactional_id="shop")
     producer.init_transactions()
     return producer
+
+
+def open_member(run: CaseRun, settings: ConsumerSettings) -> ConsumerHandle:
+    """A consumer that is a member of a group, and reads `orders`. settings: with its group id."""
+    consumer = run.consumer(**settings)
+    run.subscribe(consumer, "orders")
+    run.poll_for(consumer, lambda: run.wire.requests("Fetch"), "the consumer joins its group, and sends Fetch")
+    return consumer
 
 
 def commit_one(producer: ProducerHandle, value: str) -> ErrorInfo | None:

@@ -15,6 +15,8 @@ _SCANS_MAX = 5
 #: How often, and after how long, a process is looked at again that is starting a program, seconds.
 _READS_MAX = 50
 _PAUSE_S = 0.002
+#: The place of startcode, field 26 of /proc/PID/stat, after the name of the program in parentheses. Source: proc(5).
+_START_CODE = 23
 
 
 def create_mark() -> str:
@@ -45,15 +47,24 @@ def marked_processes(mark: str) -> list[int]:
 def read_environment(folder: Path) -> bytes:
     """The environment of a process, which Linux shows as empty for a moment while the process starts a program.
 
-    Raises: OSError, also for kernel threads and ended processes, which have no environment and no program.
+    A process without variables is not waited for. Raises: OSError, also for kernel threads and ended processes, which
+    have no environment and no program.
     """
     for _ in range(_READS_MAX):
         environment = (folder / "environ").read_bytes()
         if environment:
             return environment
         (folder / "exe").readlink()
+        if _has_started(folder):
+            return (folder / "environ").read_bytes()
         time.sleep(_PAUSE_S)
     return b""
+
+
+def _has_started(folder: Path) -> bool:
+    """Whether the program of a process was loaded: Linux sets startcode after the environment."""
+    fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return fields[_START_CODE] != "0"
 
 
 def kill_marked(mark: str) -> list[int]:

@@ -127,6 +127,23 @@ def test_a_driver_that_crashes_in_each_case_gets_a_new_process_each_time() -> No
     assert "exit code 3" in _results()["results"][0]["seen"]
 
 
+def test_the_run_goes_on_after_a_case_with_a_wrong_cluster_plan(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = ClusterPlan(properties={"default.replication.factor": "x"})
+
+    @case("connecting.a.refused", title="T", level=Level.MUST, rule="R.", source=Source("KIP-1"), cluster=plan)
+    def refused(run: CaseRun) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(certify, "find_cases", lambda: [refused, *CASES])
+
+    assert _run("--driver", driver(), "--cases", "*.refused", "--cases", "*.sends", "--jobs", "1") == 1
+    assert _verdicts() == [(0, "connecting.a.refused", "ERROR"), (0, "producing.a.sends", "OK")]
+    assert "default.replication.factor: 'x'" in capsys.readouterr().err
+    assert Path("out/cases/0-scripted-1.0/connecting.a.refused.html").exists()
+
+
 def test_processes_that_a_driver_leaves_behind_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--driver", driver("child"), "--quick") == 0
 

@@ -28,11 +28,8 @@ Function = Callable[[CaseRun], None]
 
 def _make(function: Function, level: Level = Level.MUST, **fields: Any) -> Case:
     function.__doc__ = function.__doc__ or "No fault."
-    plan = ClusterPlan(topics={"orders": 1})
-    source = Source("KIP-1")
-    return case("producing.test.case", title="T", level=level, rule="R.", source=source, cluster=plan, **fields)(
-        function
-    )
+    fields = {"cluster": ClusterPlan(topics={"orders": 1}), "source": Source("KIP-1"), **fields}
+    return case("producing.test.case", title="T", level=level, rule="R.", **fields)(function)
 
 
 def _start(behaviour: str = "good") -> tuple[DriverProcess, HelloResult]:
@@ -258,6 +255,85 @@ def test_a_call_in_the_background_goes_on_while_the_case_does_other_things(play:
         run.expect([each.value for each in run.cluster.read("orders")] == [b"b"], "the record of the case")
 
     assert play(overlap).verdict is Verdict.OK
+
+
+def _break_down() -> None:
+    raise KeyError("no such key")
+
+
+def _wait_for_background(behaviour: Callable[[], object]) -> Function:
+    """A case that waits for a request that a call in the background would have sent."""
+
+    def function(run: CaseRun) -> None:
+        run.in_background(behaviour)
+        run.wire.wait_for_request("Produce", timeout_s=0.3)
+
+    return function
+
+
+def test_a_defect_of_the_case_in_the_background_is_named_as_one(play: Callable[..., Played]) -> None:
+    played = play(_wait_for_background(_break_down))
+
+    assert (played.verdict, played.expected) == (Verdict.ERROR, "the case has no defect of its own")
+    assert "KeyError: 'no such key'" in played.seen
+
+
+def test_a_defect_in_the_background_is_no_timeout(play: Callable[..., Played]) -> None:
+    played = play(_wait_for_background(_break_down), timeout_s=0.1)
+
+    assert played.verdict is Verdict.ERROR
+    assert "KeyError: 'no such key'" in played.seen
+
+
+def test_a_defect_in_the_background_that_the_case_does_not_look_at_is_one_too(play: Callable[..., Played]) -> None:
+    def function(run: CaseRun) -> None:
+        run.in_background(_break_down)
+        run.wire.wait_until(lambda: run.background_errors)
+
+    assert play(function).verdict is Verdict.ERROR
+
+
+def test_what_the_driver_lacks_in_the_background_is_unimplemented(play: Callable[..., Played]) -> None:
+    def function(run: CaseRun) -> None:
+        admin = run.admin()
+        _wait_for_background(admin.list_topics)(run)
+
+    assert play(function).verdict is Verdict.UNIMPLEMENTED
+
+
+def test_an_error_of_the_client_in_the_background_is_left_to_the_case(play: Callable[..., Played]) -> None:
+    def function(run: CaseRun) -> None:
+        producer = run.producer()
+        _wait_for_background(lambda: producer.send("orders", "a"))(run)
+
+    played = play(function, behaviour="fails")
+
+    assert (played.verdict, played.expected) == (Verdict.FAILED, "waited 0.3 s for 1 Produce request")
+
+
+def test_a_driver_that_breaks_down_in_the_background_has_failed_whatever_the_level(play: Callable[..., Played]) -> None:
+    played = play(lambda run: _wait_for_background(run.producer)(run), behaviour="crash", level=Level.SHOULD)
+
+    assert (played.verdict, played.expected) == (Verdict.FAILED, "the driver answers")
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (ClusterPlan(properties={"default.replication.factor": "x"}), "default.replication.factor: 'x'"),
+        (ClusterPlan(topics={"a b": 1}), "INVALID_TOPIC_EXCEPTION"),
+        (ClusterPlan(features=("no.such.feature=1",)), "no.such.feature"),
+    ],
+)
+def test_a_wrong_cluster_plan_is_a_defect_of_the_case(
+    plan: ClusterPlan, message: str, play: Callable[..., Played], tmp_path: Path
+) -> None:
+    played = play(lambda run: None, cluster=plan)
+
+    assert (played.verdict, played.expected) == (Verdict.ERROR, "the case has no defect of its own")
+    assert message in played.seen
+    assert not played.has_capture
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".log"]
 
 
 def test_needs_are_capabilities_and_settings() -> None:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.messages.metadata import MetadataRequest
 from kwire.records import Codec
-from mockbroker.certify.driver.messages import ConsumedRecord, Delivery, ErrorInfo, PartitionsAssigned, TopicPartition
+from mockbroker.certify.driver.messages import (
+    Committed,
+    ConsumedRecord,
+    Delivery,
+    ErrorInfo,
+    PartitionsAssigned,
+    TopicPartition,
+)
 from mockbroker.certify.expectations import ExpectationFailed, describe_evidence
 from mockbroker.certify.seen_values import describe_seen
 
@@ -30,6 +38,10 @@ _ERROR = ErrorInfo(name="MESSAGE_TOO_LARGE", message="too large", retriable=Fals
         (ConsumedRecord(topic="orders", partition=0, offset=7, key=None, value="a"), '"a" of orders-0 at offset 7'),
         (PartitionsAssigned(partitions=(TopicPartition(topic="orders", partition=1),)),
          "PartitionsAssigned (partitions orders-1)"),
+        (MetadataRequest(topics=None, allow_auto_topic_creation=False),
+         "MetadataRequest (topics null, allow_auto_topic_creation false, include_cluster_authorized_operations false, "
+         "include_topic_authorized_operations false, unknown_tagged_fields none)"),
+        (Committed(error=None), "Committed (error null)"),
         (range(60), ", ".join(map(str, range(50))) + ", ... 10 more"),
     ],
 )  # fmt: skip

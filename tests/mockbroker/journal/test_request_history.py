@@ -241,3 +241,24 @@ def test_messages_contain_no_secrets_and_no_control_characters() -> None:
     with pytest.raises(AssertionError) as error:
         _ask(exchange, api="Metadata", version=9).assert_sent()
     assert "\x1b" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("topics", "version", "text"),
+    [
+        (None, 1, "all topics"),
+        ([], 1, "no topics"),
+        ([], 0, "all topics"),
+        (["bills"], 1, "topics bills"),
+    ],
+)
+def test_a_request_for_all_topics_differs_in_texts_from_one_for_none(
+    topics: list[str] | None, version: int, text: str
+) -> None:
+    named = None if topics is None else [metadata.MetadataRequestTopic(name=name) for name in topics]
+    asked = msgspec.structs.replace(_exchange(1, MetadataRequest(topics=named)), api_version=version)
+
+    with pytest.raises(AssertionError) as raised:
+        _ask(asked, api="Metadata", topic="orders").assert_sent()
+
+    assert f"      {text}" in str(raised.value).splitlines()

@@ -26,6 +26,7 @@ HELLO_OF: dict[str, dict[str, Any]] = {
     "unknown-capability": {"capabilities": ["producer", "telepathy"]},
     "unknown-setting": {"settings": ["bootstrap_servers", "colour"]},
     "second": {"name": "second"},
+    "bounded": {"settings": [*SETTINGS, "request_timeout_ms"]},
     "partial": {
         "capabilities": ["producer", "consumer.classic"],
         "settings": [*SETTINGS, "group_id", "auto_offset_reset", "enable_auto_commit", "metadata_max_age_ms"],

@@ -231,7 +231,7 @@ def unknown_tags_fetched(run: CaseRun) -> None:
         run.cluster.faults.add(api, unknown_tags=True, optional=True)
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
 
     polled = consumer.poll_until(records=1)
     require_flexible(run, apis)

@@ -3,14 +3,63 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import error_name, not_idempotent, send_error
 from mockbroker.certify.driver.failure import ClientError
+from mockbroker.certify.expectations import ExpectationFailed
+from mockbroker.cluster import Cluster
+from mockbroker.config.kafka_versions import parse_versions
+from mockbroker.journal import Exchange
 
 _NEGOTIATION = Source("KIP-35", "Proposed Changes", "Kafka protocol guide, Retrieving Supported API versions")
 _ONE = ClusterPlan(topics={"orders": 1})
+#: In place of the versions of an API that a broker does not have.
+_NOT_SERVED = (-1, -1)
+
+
+def _use_newest_broker(use: Callable[[Cluster], None]) -> dict[int, Exchange[Any, Any]]:
+    """Run a client on a broker without limits. Returns: for each API the request with the highest version.
+
+    What the client sends there counts, and not whether it succeeds.
+    """
+    with Cluster(topics={"orders": 1}, profile="quick") as newest:
+        with suppress(ClientError, ExpectationFailed):
+            use(newest)
+        sent = sorted(newest.requests(), key=lambda each: each.api_version)
+    return {each.api_key: each for each in sent}
+
+
+def _require_newer_versions(run: CaseRun, newest: Mapping[int, Exchange[Any, Any]]) -> None:
+    """Check that a client has newer versions than the broker of the case, which it must not send there.
+
+    newest: its requests to a broker without limits. ApiVersions does not count: its version comes before the answer.
+    Raises: NotExercised.
+    """
+    assert run.case.cluster.versions is not None
+    limits = parse_versions(run.case.cluster.versions)
+    sent = [each for each in newest.values() if each.api_name != "ApiVersions"]
+    newer = [each for each in sent if each.api_version > (limits.range_of(each.api_key) or _NOT_SERVED)[1]]
+    if not newer:
+        versions = ", ".join(f"{each.api_name} {each.api_version}" for each in sent) or "nothing"
+        run.not_exercised(f"the client has no newer versions: to a broker without limits it sends {versions}")
+    run.note(f"to a broker without limits the client sends newer versions of {', '.join(e.api_name for e in newer)}")
+
+
+def _use_producer(run: CaseRun, newest: Cluster) -> None:
+    settings = not_idempotent(run, bootstrap_servers=newest.bootstrap_servers.split(","))
+    send_error(run.acked_producer("newest", **settings), "orders", "first")
+
+
+def _use_consumer(run: CaseRun, newest: Cluster) -> None:
+    addresses = newest.bootstrap_servers.split(",")
+    consumer = run.consumer("newest", group_id="shop", auto_offset_reset="earliest", bootstrap_servers=addresses)
+    consumer.subscribe("orders")
+    run.poll_for(consumer, lambda: newest.requests("Fetch"), "Fetch", timeout_s=3, may_fail=True)
 
 
 def older(release: str) -> Case:
@@ -20,12 +69,16 @@ def older(release: str) -> Case:
         producer = run.acked_producer(**not_idempotent(run))
         error = send_error(producer, "orders", "first")
 
+        _require_newer_versions(run, _use_newest_broker(lambda newest: _use_producer(run, newest)))
         sent = run.wire.requests()
         closed = [each for each in sent if each.closed]
         run.expect(error is None, "the record is delivered", seen=error, exchanges=run.last_exchanges())
         run.expect(not closed, "no request in a version that the broker does not have", exchanges=closed)
 
-    play.__doc__ = f"ApiVersions lists the APIs and versions of Kafka {release}; others close the connection."
+    play.__doc__ = (
+        f"ApiVersions lists the APIs and versions of Kafka {release}; others close the connection.\n\n"
+        "A second producer, on a broker without limits, shows whether the client has newer versions."
+    )
     return case(
         f"connecting.versions.kafka-{release.replace('.', '-')}",
         title=f"A broker with the versions of Kafka {release}",
@@ -86,13 +139,17 @@ def older_produce(run: CaseRun) -> None:
     decided_by=("ApiVersions", "Metadata", "FindCoordinator", "Fetch"),
 )
 def older_metadata(run: CaseRun) -> None:
-    """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record."""
+    """ApiVersions lists Metadata up to version 7, FindCoordinator up to 2, Fetch up to 11; a group reads a record.
+
+    A second consumer, on a broker without limits, shows whether the client has newer versions.
+    """
     run.produce("orders", "first")
     consumer = run.consumer(group_id="shop", auto_offset_reset="earliest")
-    consumer.subscribe("orders")
+    run.subscribe(consumer, "orders")
 
     polled = consumer.poll_until(records=1)
 
+    _require_newer_versions(run, _use_newest_broker(lambda newest: _use_consumer(run, newest)))
     run.expect(polled.values == ["first"], "the record", seen=polled.values)
     for api, limit in (("Metadata", 7), ("FindCoordinator", 2), ("Fetch", 11)):
         sent = run.wire.requests(api)

@@ -12,11 +12,16 @@ from mockbroker.certify.driver.handles import ConsumerHandle
 from mockbroker.certify.seen_values import describe_seen
 from mockbroker.journal import Exchange
 
-_ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
+_ERRORS = Source("Kafka protocol guide", "Error Codes, Retriable")
 #: The first versions of Fetch with KAFKA_STORAGE_ERROR (KIP-112), OFFSET_NOT_AVAILABLE (KIP-392), topic ids (KIP-516).
 _FETCH_STORAGE_ERRORS = 6
 _FETCH_FROM_FOLLOWERS = 11
 _FETCH_BY_TOPIC_ID = 13
+#: A response that names no leader (KIP-951): with one a client need not ask for metadata.
+_NO_LEADER = {
+    "responses.partitions.current_leader.leader_id": -1,
+    "responses.partitions.current_leader.leader_epoch": -1,
+}
 
 
 def _retried(
@@ -33,7 +38,8 @@ def _retried(
 
     def play(run: CaseRun) -> None:
         run.produce("orders", "first", "second")
-        fault = run.cluster.faults.add("Fetch", topic="orders", times=2, error=error, error_at=at)
+        fields = _NO_LEADER if refreshes else None
+        fault = run.cluster.faults.add("Fetch", topic="orders", times=2, error=error, error_at=at, set_fields=fields)
         consumer = run.consumer()
         consumer.assign(("orders", 0, "earliest"))
 
@@ -64,7 +70,8 @@ def _retried(
             found = _find_while_polling(run, consumer, refused[0])
             run.should(found, f"metadata is refreshed after {error}", seen="no Metadata request", exchanges=refused)
 
-    play.__doc__ = f"The first two Fetch requests for orders-0 are answered with {error}."
+    without_leader = ", which names no leader" if refreshes else ""
+    play.__doc__ = f"The first two Fetch requests for orders-0 are answered with {error}{without_leader}."
     decorate = case(
         f"fetching.errors.{name}",
         title=f"Fetch is refused twice with {error}",
@@ -138,7 +145,7 @@ storage = _retried(
     level=Level.MUST,
     rule="The error is not retriable: the application gets it.",
     source=Source(
-        "Kafka protocol guide", "Error codes: Retriable", "kafka-clients KafkaConsumer.poll, AuthorizationException"
+        "Kafka protocol guide", "Error Codes, Retriable", "kafka-clients KafkaConsumer.poll, AuthorizationException"
     ),
     needs=("consumer.assign",),
     cluster=ClusterPlan(topics={"orders": 1}),

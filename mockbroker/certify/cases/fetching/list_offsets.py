@@ -9,7 +9,7 @@ from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.fetching.reading import Reading, read_count, read_until, require_possible
 from mockbroker.journal.request_history import RequestHistory
 
-_ERRORS = Source("Kafka protocol guide", "Error codes: Retriable")
+_ERRORS = Source("Kafka protocol guide", "Error Codes, Retriable")
 #: The first version of ListOffsets with OFFSET_NOT_AVAILABLE (KIP-207).
 _OFFSET_NOT_AVAILABLE = 5
 #: ListOffsets for the end of the log, and a Fetch request from there.

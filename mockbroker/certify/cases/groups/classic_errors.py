@@ -6,10 +6,11 @@ from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.handles import Polled
+from mockbroker.faults.control import FaultHandle
 
 #: How long a client may try again before it reports an error: no source has a limit.
 _REPORTED_S = 20.0
-_ERRORS = Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.poll")
+_ERRORS = Source("Kafka protocol guide", "Error Codes", "kafka-clients KafkaConsumer.poll")
 
 
 def _recovered(
@@ -19,10 +20,20 @@ def _recovered(
 
     only: a condition on the request, without which no broker answers so; a client may send none.
     """
+    # Heartbeats are refused when the member has its assignment: during a rebalance a client may ignore their errors.
+    is_heartbeat = api == "Heartbeat"
+    # A coordinator answers each Heartbeat so until the member joins again.
+    times = None if is_heartbeat and error == "REBALANCE_IN_PROGRESS" else 1
 
     def play(run: CaseRun) -> None:
+        def refuse() -> FaultHandle:
+            is_optional = only is not None
+            return run.cluster.faults.add(
+                api, group="shop", times=times, error=error, filter=only, optional=is_optional
+            )
+
         run.produce("orders", "first")
-        fault = run.cluster.faults.add(api, group="shop", times=1, error=error, filter=only, optional=only is not None)
+        fault = None if is_heartbeat else refuse()
         consumer = run.consumer(
             group_id="shop",
             auto_offset_reset="earliest",
@@ -33,6 +44,7 @@ def _recovered(
         run.subscribe(consumer, "orders")
         polled = Polled([], [])
         run.poll_for(consumer, lambda: "first" in polled.values, "the first record", into=polled, may_fail=True)
+        fault = refuse() if fault is None else fault
         if only is not None and not fault.hits:
             run.not_exercised(f"the client has sent no {api} with {only}, which brokers answer with {error}")
         run.poll_for(consumer, lambda: fault.hits, f"{api} of the member", may_fail=True)
@@ -40,12 +52,16 @@ def _recovered(
         run.poll_for(
             consumer, lambda: run.wire.requests(then, after=refused[0]), f"{then} after {error}", may_fail=True
         )
+        if times is None:
+            fault.remove()
         run.produce("orders", "second")
         run.poll_for(consumer, lambda: "second" in polled.values, "the second record", into=polled, may_fail=True)
 
         run.expect({"first", "second"} <= set(polled.values), "both records", seen=polled.values, exchanges=refused)
 
     play.__doc__ = f"One {api} request of the group{f' with {only}' if only else ''} is answered with {error}."
+    if times is None:
+        play.__doc__ = f"{api} is answered with {error} until the member, which has read a record, sends {then}."
     decorate = case(
         f"groups.classic.{name}",
         title=f"{api} is refused with {error}",
@@ -218,7 +234,7 @@ def _commit(name: str, error: str, reason: str, *, is_retried: bool) -> Case:
         title=f"A commit is refused with {error}",
         level=Level.MUST,
         rule=reason,
-        source=Source("Kafka protocol guide", "Error codes", "kafka-clients KafkaConsumer.commitSync"),
+        source=Source("Kafka protocol guide", "Error Codes", "kafka-clients KafkaConsumer.commitSync"),
         needs=("consumer.classic", "consumer.offsets"),
         settings_needed=("auto_offset_reset", "enable_auto_commit"),
         cluster=ClusterPlan(topics={"orders": 1}),

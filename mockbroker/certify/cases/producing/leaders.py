@@ -118,7 +118,10 @@ def hint_used(run: CaseRun) -> None:
 )
 @acknowledged
 def older_epoch_ignored(run: CaseRun) -> None:
-    """When the client has produced to a new leader, Metadata answers have the old one and its epoch for 1.5 seconds."""
+    """When the client has produced to a new leader, Metadata answers have the old one and its epoch for 1.5 seconds.
+
+    The next record is sent when the client asks again after such an answer: then it has read it.
+    """
     old = _leader(run)
     producer = run.acked_producer(metadata_max_age_ms=300)
     _send(run, producer, "first")
@@ -128,7 +131,7 @@ def older_epoch_ignored(run: CaseRun) -> None:
     rows = {"topics.partitions.leader_id": old, "topics.partitions.leader_epoch": 0}
     run.cluster.faults.add("Metadata", topic="orders", set_fields=rows, until_ms=1500, optional=True)
     seen = run.cluster.journal.last_number
-    found = run.find_request("Metadata", after=seen, where=asks_for("orders"), answered=True, timeout_s=1)
+    found = run.find_request("Metadata", after=seen, where=asks_for("orders"), answered=True, count=2, timeout_s=1.2)
     stale = list(found or ())
 
     [delivery] = producer.send("orders", "third")

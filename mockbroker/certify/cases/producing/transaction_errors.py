@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mockbroker.certify.case import Case, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.producer_calls import require_version
@@ -12,9 +14,12 @@ from mockbroker.certify.cases.transaction_calls import (
     commit_offset,
     commit_one,
     committed_values,
+    open_member,
     open_producer,
 )
 from mockbroker.certify.driver.messages import ErrorInfo
+from mockbroker.certify.driver.settings import ConsumerSettings
+from mockbroker.journal import Exchange
 
 #: The versions with which a client says that it knows an error. Source: KIP-890, KIP-588, KIP-447, "Public Interfaces".
 _FIRST_VERSIONS = {
@@ -29,22 +34,34 @@ _FIRST_VERSIONS = {
     ("TxnOffsetCommit", "FENCED_INSTANCE_ID"): 3,
 }
 _OF_OFFSETS = ("AddOffsetsToTxn", "TxnOffsetCommit")
+#: Errors that brokers give only to a request of a member: what it must name, and the field with the value for none.
+_OF_MEMBERS = {
+    "ILLEGAL_GENERATION": ("generation", "generation_id_or_member_epoch", -1),
+    "UNKNOWN_MEMBER_ID": ("member id", "member_id", ""),
+    "FENCED_INSTANCE_ID": ("instance id", "group_instance_id", None),
+}
 _KIP_588 = Source("KIP-588", "Proposed Changes")
 _KIP_890 = Source("KIP-890", "Proposed Changes, TRANSACTION_ABORTABLE", "KIP-1050")
 
 
 def abortable(api: str, code: str, name: str, source: Source, *, level: Level = Level.MUST) -> Case:
     """A case in which a request of the first transaction is refused with an abortable error."""
+    settings: ConsumerSettings = {"group_id": "shop"}
+    if code == "FENCED_INSTANCE_ID":
+        settings["group_instance_id"] = "till"
 
     def play(run: CaseRun) -> None:
         run.cluster.faults.add(api, times=1, error=code)
         producer = open_producer(run)
         if api in _OF_OFFSETS:
-            error = commit_offset(producer, run.consumer(group_id="shop"), 7)
+            consumer = open_member(run, settings) if code in _OF_MEMBERS else run.consumer(**settings)
+            error = commit_offset(producer, consumer, 7)
         else:
             error = commit_one(producer, "first")
         refused = run.wire.requests(api)
         require_version(run, refused, _FIRST_VERSIONS.get((api, code), 0), code)
+        if refused and (why := explain_no_member(refused[0], code)) is not None:
+            run.not_exercised(why)
         run.expect(error, "the application sees the error", seen="none", exchanges=refused)
 
         producer.abort_transaction()
@@ -56,16 +73,29 @@ def abortable(api: str, code: str, name: str, source: Source, *, level: Level = 
         run.expect(values == ["second"], "the record of the second transaction", seen=values, exchanges=shown)
 
     play.__doc__ = f"The first {api} request is answered with {code}."
+    if code in _OF_MEMBERS:
+        play.__doc__ += " The offset is that of a consumer that is a member of its group."
+    capabilities = ("consumer.classic",) if code in _OF_MEMBERS else ("consumer.offsets",) if api in _OF_OFFSETS else ()
     return case(
         f"producing.transaction-errors.{name}",
         title=f"{api} is refused with {code}",
         level=level,
         rule=f"After {code} in {api} the transaction cannot be committed; after an abort the next can.",
         source=source,
-        needs=(*NEEDS, "consumer.offsets") if api in _OF_OFFSETS else NEEDS,
+        needs=(*NEEDS, *capabilities),
+        settings_needed=tuple(settings) if code in _OF_MEMBERS else (),
         cluster=FIRST_PROTOCOL,
         decided_by=(api, "EndTxn"),
     )(play)
+
+
+def explain_no_member(refused: Exchange[Any, Any], code: str) -> str | None:
+    """Why no broker answers a request with an error of members: it does not name what the error is about; else None."""
+    noun, field, absent = _OF_MEMBERS.get(code, ("", "", None))
+    if not field or getattr(refused.request, field) != absent:
+        return None
+    sent = f"{refused.api_name} {refused.api_version}"
+    return f"the client names no {noun} in {sent}: brokers do not answer with {code} then"
 
 
 _FENCED_INSTANCE = Source("KIP-447", "Proposed Changes", "kafka-clients KafkaProducer.sendOffsetsToTransaction")
