@@ -1,7 +1,7 @@
 """`python -m tools.certification OUT/results.json ...` writes docs/certification.md, its picture and its badges.
 
 The first file is of a run over all cases; results of further files, of cases that were changed or added since, replace
-those of the same clients and cases. Cases that do not exist any more are left out.
+those of the same clients and cases, and other clients are added. Cases that do not exist any more are left out.
 
 Each FAILED and TIMEOUT needs an explanation in explanations.toml, by client and case. So does each verdict that differs
 from run to run (`mockbroker certify --repeat`), in the tables `unstable.CLIENT`: the page marks these, whatever the
@@ -40,8 +40,7 @@ def main() -> int:
     except (OSError, msgspec.MsgspecError) as error:
         print(f"results: {error}", file=sys.stderr)
         return 2
-    for other in later:
-        replace_results(run, other)
+    replaced = [replace_results(run, other) for other in later]
     keep_cases(run, {case.id for case in find_cases()})
     bad: dict[str, Any] = tomllib.loads(EXPLANATIONS.read_text(encoding="utf-8"))
     explanations = Explanations(unstable=bad.pop("unstable", {}), bad=bad)
@@ -49,9 +48,8 @@ def main() -> int:
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    (DOCS / "certification.md").write_text(
-        render_page(run, explanations, is_played_again=bool(later)), encoding="utf-8"
-    )
+    page = render_page(run, explanations, is_played_again=any(replaced))
+    (DOCS / "certification.md").write_text(page, encoding="utf-8")
     (DOCS / "certification.svg").write_text(draw_matrix(run), encoding="utf-8")
     folder = DOCS / "badges"
     folder.mkdir(exist_ok=True)

@@ -88,17 +88,22 @@ def _names(explanations: ByClient) -> set[tuple[str, str]]:
     return {(client, case) for client, cases in explanations.items() for case in cases}
 
 
-def replace_results(run: RunRecord, later: RunRecord) -> None:
-    """Put the results of a later run into the place of those of the same client and case, and its cases, too."""
+def replace_results(run: RunRecord, later: RunRecord) -> bool:
+    """Put the results of a later run into the place of those of the same client and case; add its clients and cases.
+
+    Returns: whether one of its clients was in the run before.
+    """
+    known = {driver.label for driver in run.drivers}
+    run.drivers += [driver for driver in later.drivers if driver.label not in known]
     numbers = {driver.label: number for number, driver in enumerate(run.drivers)}
     results = {(result.driver, result.case): result for result in run.results}
     for result in later.results:
-        number = numbers.get(later.drivers[result.driver].label)
-        if number is not None:
-            results[number, result.case] = msgspec.structs.replace(result, driver=number)
+        number = numbers[later.drivers[result.driver].label]
+        results[number, result.case] = msgspec.structs.replace(result, driver=number)
     run.results = list(results.values())
     cases = {case.id: case for case in [*run.cases, *later.cases]}
     run.cases = sorted(cases.values(), key=lambda case: (FAMILIES.index(case.family), case.id))
+    return any(driver.label in known for driver in later.drivers)
 
 
 def keep_cases(run: RunRecord, ids: Collection[str]) -> None:

@@ -142,8 +142,7 @@ def test_results_of_a_later_run_replace_those_of_the_same_client_and_case(run: R
         results=[ResultRecord(driver=1, case="share.x.y", verdict=Verdict.OK, duration_ms=5)],
     )
 
-    replace_results(run, later)
-
+    assert replace_results(run, later)
     verdicts = {(result.driver, result.case): result.verdict for result in run.results}
     assert verdicts[0, "share.x.y"] is Verdict.OK
     assert verdicts[1, "share.x.y"] is Verdict.UNIMPLEMENTED
@@ -170,6 +169,22 @@ def test_a_case_of_a_later_run_is_added_and_one_that_does_not_exist_is_left_out(
     assert len(run.results) == 4
     assert find_problems(run, _explain({})) == []
     assert "played again" in render_page(run, _explain({}), is_played_again=True)
+
+
+def test_a_client_of_a_later_run_is_added(run: RunRecord) -> None:
+    client = DriverRecord(command="driver", name="c", version="3")
+    later = RunRecord(
+        seed=1,
+        release="4.4",
+        started=run.started,
+        drivers=[client],
+        cases=run.cases,
+        results=[ResultRecord(driver=0, case=case.id, verdict=Verdict.OK, duration_ms=5) for case in run.cases],
+    )
+
+    assert not replace_results(run, later)
+    assert [driver.label for driver in run.drivers] == ["a 1", "b 2", "c 3"]
+    assert [result.verdict for result in run.results if result.driver == 2] == [Verdict.OK] * len(run.cases)
 
 
 def test_a_case_that_not_all_clients_have_played_is_not_published(run: RunRecord) -> None:
