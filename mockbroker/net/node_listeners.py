@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
 from mockbroker.net.listeners import node_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mockbroker.net.listeners import Listener
 
@@ -50,6 +51,8 @@ class NodeListeners:
         self._make_protocol = make_protocol
         self._acceptors: dict[int, list[Acceptor]] = {}
         self._bound: dict[int, list[BoundListener]] = {}
+        # Of nodes that are closed: bound sockets that do not listen, so that no other program gets the ports meanwhile.
+        self._reserved: dict[int, dict[BoundListener, socket.socket]] = {}
         self._handshakes = Handshakes()
 
     @property
@@ -101,24 +104,32 @@ class NodeListeners:
         """Accept connections at the previous addresses of a node. Raises: OSError if one is in use by now."""
         if node_id in self._acceptors:
             return
-        bound: list[tuple[BoundListener, socket.socket]] = []
-        try:
-            for entry in self._bound[node_id]:
-                bound.append((entry, bind_socket(entry.listener.host, entry.port)))
-        except OSError:
-            _close_all([sock for _, sock in bound])
-            raise
-        self.accept(node_id, bound)
+        reserved = self._reserved.setdefault(node_id, {})
+        for entry in self._bound[node_id]:
+            if entry not in reserved:
+                reserved[entry] = bind_socket(entry.listener.host, entry.port)
+        self.accept(node_id, list(self._reserved.pop(node_id).items()))
 
     def close(self, node_id: int) -> None:
-        """Refuse new connections to a node; those that are open stay."""
-        for acceptor in self._acceptors.pop(node_id, []):
-            acceptor.close()
+        """Refuse new connections to a node; those that are open stay. Its addresses remain reserved."""
+        if node_id not in self._acceptors:
+            return
+        self._release(node_id)
+        reserved = self._reserved[node_id] = {}
+        for entry in self._bound[node_id]:
+            # Between both another program can have got the port, which `open` reports if it still has it.
+            with suppress(OSError):
+                reserved[entry] = bind_socket(entry.listener.host, entry.port)
 
     def forget(self, node_id: int) -> None:
         """Release the addresses of a node that is no more."""
-        self.close(node_id)
+        self._release(node_id)
         del self._bound[node_id]
+
+    def _release(self, node_id: int) -> None:
+        for acceptor in self._acceptors.pop(node_id, []):
+            acceptor.close()
+        _close_all(self._reserved.pop(node_id, {}).values())
 
     def set_paused(self, node_id: int, *, is_paused: bool) -> None:
         """Leave new connections to a node with the operating system, which completes them, or accept them again."""
@@ -127,12 +138,12 @@ class NodeListeners:
 
     async def stop(self) -> None:
         """Close all sockets, and give up the TLS handshakes in progress."""
-        for node_id in list(self._acceptors):
-            self.close(node_id)
+        for node_id in self._bound:
+            self._release(node_id)
         await self._handshakes.end()
 
 
-def _close_all(sockets: list[socket.socket]) -> None:
+def _close_all(sockets: Iterable[socket.socket]) -> None:
     for sock in sockets:
         sock.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 import pytest
@@ -43,3 +44,28 @@ def test_without_a_port_clients_are_given_the_bound_one_of_another_host() -> Non
 def test_an_address_that_is_given_twice_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message), Cluster(**options):  # type: ignore[arg-type]
         pass
+
+
+def test_no_other_program_gets_the_port_of_a_node_that_is_stopped() -> None:
+    with Cluster(nodes=2) as cluster, socket.socket() as other:
+        (port,) = cluster.run(lambda server: server.require_started().require_listeners().ports(1))
+        cluster.stop_node(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+
+        cluster.start_node(1)
+        with Client(f"127.0.0.1:{port}") as client:
+            assert len(client.send(MetadataRequest()).brokers) == 2
+
+
+def test_the_port_of_a_stopped_node_is_free_when_the_cluster_has_ended() -> None:
+    with Cluster(nodes=2) as cluster:
+        (port,) = cluster.run(lambda server: server.require_started().require_listeners().ports(1))
+        cluster.stop_node(1)
+
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
