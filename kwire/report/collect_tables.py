@@ -35,7 +35,7 @@ ROW_LIMITS = {
     "errors": (ROWS_MAX, ("-failures", "api_name", "topic", "partition")),
     "poison_records": (ROWS_MAX, ("-delivery_count_max", *analyses.RECORD)),
     "dead_letters": (ROWS_MAX, ("-records", "group_id", "topic", "reason")),
-    "lock_times": (POINTS_MAX, ("-lock_share", "-held_us")),
+    "lock_times": (POINTS_MAX, ("-lock_share", "-held_us", "acquired_ts", "topic", "partition", "first_offset")),
     "lock_use": (ROWS_MAX, ("-late", "-records", "member_id")),
     "clients": (ROWS_MAX, ("-requests", "client_id")),
     "client_versions": (ROWS_MAX * 5, ("client_id", "api_name")),

@@ -110,9 +110,11 @@ class TrafficTracker:
         for event in events:
             if isinstance(event, MissingBytes) and event.cause == "lost":
                 self._analyzer.count_lost_bytes(event.flow, event.side, event.size)
-            for frame_event in self._classifier.take_event(event):
-                if isinstance(frame_event, NonKafkaConnection):
-                    yield frame_event
+            # Nothing changes that a connection is one of Kafka, and its frames are not used here.
+            if event.flow.kind != "kafka" or isinstance(event, FlowClosed):
+                for frame_event in self._classifier.take_event(event):
+                    if isinstance(frame_event, NonKafkaConnection):
+                        yield frame_event
             if isinstance(event, FlowClosed):
                 summary = self._analyzer.summarize_flow(event)
                 if not is_excluded(event.flow, self._options):
