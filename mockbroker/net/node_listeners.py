@@ -105,9 +105,14 @@ class NodeListeners:
         if node_id in self._acceptors:
             return
         reserved = self._reserved.setdefault(node_id, {})
-        for entry in self._bound[node_id]:
-            if entry not in reserved:
-                reserved[entry] = bind_socket(entry.listener.host, entry.port)
+        try:
+            for entry in self._bound[node_id]:
+                if entry not in reserved:
+                    reserved[entry] = bind_socket(entry.listener.host, entry.port)
+                _listen(reserved[entry], entry)
+        except OSError:
+            self._release(node_id)
+            raise
         self.accept(node_id, list(self._reserved.pop(node_id).items()))
 
     def close(self, node_id: int) -> None:
@@ -157,8 +162,20 @@ def bind_socket(host: str, port: int) -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise _name_address(error, host, port) from error
     return sock
+
+
+def _listen(sock: socket.socket, entry: BoundListener) -> None:
+    """Listen at a reserved socket: other programs that reuse addresses can listen there before."""
+    try:
+        sock.listen()
+    except OSError as error:
+        raise _name_address(error, entry.listener.host, entry.port) from error
+
+
+def _name_address(error: OSError, host: str, port: int) -> OSError:
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}")
 
 
 def connectable_host(host: str) -> str:
