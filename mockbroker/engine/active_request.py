@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Connection(msgspec.Struct):
     """A client connection: the frames that wait behind the request in progress, and that request if it is parked.
 
-    routes: the APIs that it is served, None for all of the cluster. active_ms: when a request came or was done.
+    routes: the APIs that it is served, None for all of the cluster. active_ms: when a request came or
+    was done, if idle connections are closed.
     """
 
     info: ConnectionInfo
@@ -33,7 +34,7 @@ class Connection(msgspec.Struct):
     is_busy: bool = False
     parked: DelayedRequest[ActiveRequest] | None = None
     routes: Mapping[int, Route] | None = None
-    active_ms: int = 0
+    active_ms: int | None = None
 
 
 class ActiveRequest(msgspec.Struct):

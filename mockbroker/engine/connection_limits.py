@@ -120,7 +120,7 @@ class ConnectionLimits:
         )
 
     def _expire(self, connection: Connection, now_ms: int) -> None:
-        if not self._is_open(connection):
+        if connection.active_ms is None or not self._is_open(connection):
             return
         idle_ms = now_ms - connection.active_ms
         if idle_ms < self._idle_ms:

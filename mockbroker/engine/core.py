@@ -114,7 +114,8 @@ class Core:
         if connection is None:
             return 0
         connection.waiting.append((frame, arrived_ns))
-        connection.active_ms = self.now_ms
+        if connection.active_ms is not None:
+            connection.active_ms = self.now_ms
         self._ready.append(connection)
         self._process_ready()
         return len(connection.waiting)

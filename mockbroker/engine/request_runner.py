@@ -217,7 +217,8 @@ class RequestRunner:
     def finish(self, connection: Connection) -> None:
         """Continue with the next request of a connection."""
         connection.is_busy = False
-        connection.active_ms = self._clock()
+        if connection.active_ms is not None:
+            connection.active_ms = self._clock()
         if connection.waiting:
             self.ready.append(connection)
 
