@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.cases.transaction_calls import (
@@ -12,6 +14,7 @@ from mockbroker.certify.cases.transaction_calls import (
     committed_values,
     open_producer,
 )
+from mockbroker.certify.driver.handles import ProducerHandle
 
 #: APIs that only a transaction with offsets of a group sends.
 _OF_OFFSETS = ("AddOffsetsToTxn", "TxnOffsetCommit")
@@ -91,29 +94,60 @@ def coordinator_moved(run: CaseRun) -> None:
     run.wire.assert_sent("FindCoordinator", after=seen)
 
 
-@case(
-    "producing.transaction-retries.coordinator-stopped",
-    title="The transaction coordinator's node is stopped",
-    level=Level.MUST,
-    rule="When the connection to the coordinator ends, the client looks it up again, and commits there.",
-    source=_SOURCE,
-    needs=NEEDS,
-    cluster=ClusterPlan(
-        nodes=2,
-        topics={"orders": 1},
-        properties={"transaction.state.log.replication.factor": 2, "transaction.state.log.min.isr": 1},
-    ),
-    decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
-)
-def coordinator_stopped(run: CaseRun) -> None:
-    """After the record is sent, the coordinator's node is stopped: the other one takes over."""
+def stopped(name: str, title: str) -> Callable[[Callable[[CaseRun], None]], Case]:
+    """A case in which the coordinator's node is stopped during a transaction; the other node leads the partition."""
+    return case(
+        f"producing.transaction-retries.{name}",
+        title=title,
+        level=Level.MUST,
+        rule="When the connection to the coordinator ends, the client looks it up again, and commits there.",
+        source=_SOURCE,
+        needs=NEEDS,
+        cluster=ClusterPlan(
+            nodes=2,
+            topics={"orders": 1},
+            properties={"transaction.state.log.replication.factor": 2, "transaction.state.log.min.isr": 1},
+        ),
+        decided_by=("Produce", "AddPartitionsToTxn", "EndTxn", "InitProducerId"),
+    )
+
+
+def begin_at_other_node(run: CaseRun) -> tuple[ProducerHandle, int]:
+    """A transaction with the record "first", whose coordinator is not at the leader's node; and the coordinator's."""
+    coordinator = run.cluster.coordinator("shop", kind="transaction")
+    run.cluster.move_leader("orders", 0, to=1 - coordinator)
     producer = open_producer(run)
     producer.begin()
     [delivery] = producer.send("orders", "first")
-    run.cluster.stop_node(run.cluster.coordinator("shop", kind="transaction"))
+    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
+    return producer, coordinator
+
+
+@stopped("coordinator-stopped", "The transaction coordinator's node is stopped before the end of the transaction")
+def coordinator_stopped(run: CaseRun) -> None:
+    """The node is stopped after the first record; the answer for a second one comes when the connection has ended."""
+    producer, coordinator = begin_at_other_node(run)
+    run.cluster.stop_node(coordinator)
+    [delivery] = producer.send("orders", "second")
 
     producer.commit_transaction()
 
-    run.expect(delivery.error is None, "the record is delivered", seen=delivery.error)
+    run.expect(delivery.error is None, "the second record is delivered", seen=delivery.error)
+    values = committed_values(run)
+    ended = run.wire.requests("EndTxn")
+    run.expect(values == ["first", "second"], "both records can be read", seen=values, exchanges=ended)
+
+
+@stopped("coordinator-stopped-in-end", "The transaction coordinator's node is stopped while EndTxn is under way")
+def coordinator_stopped_in_end(run: CaseRun) -> None:
+    """The node is stopped when the first EndTxn request has arrived; it is not handled."""
+    run.cluster.faults.add("EndTxn", times=1, answer="never")
+    producer, coordinator = begin_at_other_node(run)
+
+    committing = run.in_background(producer.commit_transaction)
+    run.wire.wait_for_request("EndTxn")
+    run.cluster.stop_node(coordinator)
+    committing.result()
+
     values = committed_values(run)
     run.expect(values == ["first"], "the record can be read", seen=values, exchanges=run.wire.requests("EndTxn"))
