@@ -35,6 +35,8 @@ GROUP = "shop"
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 _GROUP_RESOURCE = 32
 _ACKNOWLEDGING = ("ShareFetch", "ShareAcknowledge")
+#: The filter of requests that have acknowledgements.
+HAS_ACKNOWLEDGEMENTS = "topics.partitions.acknowledgement_batches.first_offset>=0"
 
 
 class SentAcknowledgement(NamedTuple):
@@ -120,6 +122,25 @@ def acknowledgements(run: CaseRun, topic: str | None = None) -> list[SentAcknowl
 def carrying(sent: list[SentAcknowledgement]) -> list[Exchange[Any, Any]]:
     """The exchanges of acknowledgements, each once."""
     return list({each.exchange.number: each.exchange for each in sent}.values())
+
+
+def refuse_acknowledgements(run: CaseRun, error: str, *, partition: int = 0, times: int | None = None) -> None:
+    """Answer acknowledgements of a partition with an error in its row, in ShareFetch and ShareAcknowledge.
+
+    A client may send them with either of the two, as soon as the application has made them.
+    """
+    values = {"responses.partitions.acknowledge_error_code": int(ErrorCode[error])}
+    add = run.cluster.faults.add
+    place = {"topic": "orders", "partition": partition}
+    add("ShareFetch", **place, filter=HAS_ACKNOWLEDGEMENTS, set_fields=values, times=times, optional=True)
+    add("ShareAcknowledge", **place, error=error, times=times, optional=True)
+
+
+def delay_acknowledgements(run: CaseRun, delay_ms: int, *, after: bool = False) -> None:
+    """Delay the next requests with acknowledgements: a client may send them with ShareFetch before it commits."""
+    faults = run.cluster.faults
+    faults.add("ShareAcknowledge", times=1, delay_ms=delay_ms, after=after, optional=True)
+    faults.add("ShareFetch", filter=HAS_ACKNOWLEDGEMENTS, times=1, delay_ms=delay_ms, after=after, optional=True)
 
 
 def session_requests(run: CaseRun, *, node: int | None = None, after: int = 0) -> list[Exchange[Any, Any]]:

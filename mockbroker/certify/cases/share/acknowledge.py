@@ -13,6 +13,7 @@ from mockbroker.certify.share_group import (
     RELEASE,
     acknowledgements,
     carrying,
+    delay_acknowledgements,
     join_explicit,
 )
 
@@ -172,21 +173,17 @@ def part_of_a_batch(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def commit_waits(run: CaseRun) -> None:
-    """The answer of ShareAcknowledge comes 400 ms late."""
+    """The answer of the request with the acknowledgement comes 400 ms late."""
     consumer = join_explicit(run, "orders")
     run.produce("orders", "first")
     consumer.acknowledge(consumer.poll_until(records=1).records)
-    run.cluster.faults.add("ShareAcknowledge", times=1, delay_ms=400, after=True)
+    delay_acknowledgements(run, 400, after=True)
     results = consumer.commit()
 
-    answered = run.wire.requests("ShareAcknowledge").answered()
-    run.expect(
-        answered,
-        "the answer has come when commit returns",
-        seen="no answer",
-        exchanges=run.wire.requests("ShareAcknowledge"),
-    )
-    run.expect(results == {("orders", 0): None}, "success for orders-0", seen=results, exchanges=answered)
+    sent = carrying(acknowledgements(run))
+    is_answered = bool(sent) and all(exchange.response for exchange in sent)
+    run.expect(is_answered, "the answer has come when commit returns", seen="no answer", exchanges=sent)
+    run.expect(results == {("orders", 0): None}, "success for orders-0", seen=results, exchanges=sent)
 
 
 @case(

@@ -9,7 +9,15 @@ from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.failure import ClientError
 from mockbroker.certify.driver.messages import Acknowledged
-from mockbroker.certify.share_group import ACCEPT, acknowledgements, carrying, is_named, join, join_explicit
+from mockbroker.certify.share_group import (
+    ACCEPT,
+    acknowledgements,
+    carrying,
+    is_named,
+    join,
+    join_explicit,
+    refuse_acknowledgements,
+)
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
 _CLOSE = Source("KIP-932", "Client programming interface", "kafka-clients KafkaShareConsumer.close")
@@ -100,11 +108,11 @@ def acknowledgements_waited_for(run: CaseRun) -> None:
     cluster=_ORDERS,
 )
 def callback(run: CaseRun) -> None:
-    """The request with the acknowledgement of offset 0 is answered with INVALID_RECORD_STATE for orders-0."""
+    """The acknowledgement of offset 0 is answered with INVALID_RECORD_STATE for orders-0."""
     consumer = join_explicit(run, "orders")
     run.produce("orders", "first")
     consumer.acknowledge(consumer.poll_until(records=1).records)
-    run.cluster.faults.add("ShareAcknowledge", topic="orders", times=1, error="INVALID_RECORD_STATE")
+    refuse_acknowledgements(run, "INVALID_RECORD_STATE", times=1)
     closed = consumer.close()
 
     sent = carrying(acknowledgements(run))

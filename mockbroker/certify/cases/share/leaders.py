@@ -9,6 +9,7 @@ from mockbroker.certify.share_group import (
     QuietPolls,
     acknowledgements,
     carrying,
+    delay_acknowledgements,
     is_named,
     join,
     join_explicit,
@@ -109,13 +110,13 @@ def moved_piggybacked(run: CaseRun) -> None:
     cluster=_TWO_NODES,
 )
 def moved_during_commit(run: CaseRun) -> None:
-    """ShareAcknowledge is handled 300 ms late, when the node does not lead orders-0 any more."""
+    """The acknowledgement is handled 300 ms late, when the node does not lead orders-0 any more."""
     consumer = join_explicit(run, "orders")
     run.produce("orders", "first")
     consumer.acknowledge(consumer.poll_until(records=1).records)
-    run.cluster.faults.add("ShareAcknowledge", times=1, delay_ms=300)
+    delay_acknowledgements(run, 300)
     committing = run.in_background(consumer.commit)
-    run.wire.wait_for_request("ShareAcknowledge")
+    run.wire.wait_until(lambda: bool(acknowledgements(run)))
     run.cluster.move_leader("orders", 0)
     results = committing.result()
     run.produce("orders", "second")

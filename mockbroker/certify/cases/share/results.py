@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from kwire.error_codes import ErrorCode
 from mockbroker.certify.case import ClusterPlan, Level, Source, case
 from mockbroker.certify.case_run import CaseRun
 from mockbroker.certify.driver.handles import ShareConsumerHandle
 from mockbroker.certify.driver.messages import Acknowledged, ConsumedRecord
-from mockbroker.certify.share_group import acknowledgements, carrying, is_named, join_explicit
+from mockbroker.certify.share_group import (
+    HAS_ACKNOWLEDGEMENTS,
+    acknowledgements,
+    carrying,
+    is_named,
+    join_explicit,
+    refuse_acknowledgements,
+)
 
 _ORDERS = ClusterPlan(topics={"orders": 1})
 _COMMIT = Source("KIP-932", "Client programming interface", "kafka-clients KafkaShareConsumer.commitSync")
@@ -29,7 +35,7 @@ def per_partition(run: CaseRun) -> None:
     """Acknowledgements of orders-1 are answered with INVALID_RECORD_STATE; those of orders-0 are handled as always."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 2)
-    _refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
+    refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
     consumer.acknowledge(records)
     results = consumer.commit()
 
@@ -53,7 +59,7 @@ def callback_per_partition(run: CaseRun) -> None:
     """Acknowledgements of orders-1 are answered with INVALID_RECORD_STATE; those of orders-0 are handled as always."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 2)
-    _refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
+    refuse_acknowledgements(run, "INVALID_RECORD_STATE", partition=1)
     consumer.acknowledge(records)
     consumer.commit_async()
     polled = consumer.poll_until(lambda seen: len(seen.events_of(Acknowledged)) > 1, timeout_s=5)
@@ -78,7 +84,7 @@ def piggybacked_error(run: CaseRun) -> None:
     """The answers with the result of offset 0 have INVALID_RECORD_STATE for it."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
-    _refuse_acknowledgements(run, "INVALID_RECORD_STATE")
+    refuse_acknowledgements(run, "INVALID_RECORD_STATE")
     consumer.acknowledge(records)
     polled = consumer.poll_until(lambda seen: seen.events_of(Acknowledged), timeout_s=5)
 
@@ -101,7 +107,7 @@ def other_records_go_on(run: CaseRun) -> None:
     """The answers with the result of offset 0 have AcknowledgeErrorCode 121; a second record comes meanwhile."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
-    _refuse_acknowledgements(run, "INVALID_RECORD_STATE")
+    refuse_acknowledgements(run, "INVALID_RECORD_STATE")
     consumer.acknowledge(records)
     run.produce("orders", "second")
 
@@ -124,7 +130,7 @@ def not_leader_not_repeated(run: CaseRun) -> None:
     """Acknowledgements of orders-0 are answered with NOT_LEADER_OR_FOLLOWER."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
-    _refuse_acknowledgements(run, "NOT_LEADER_OR_FOLLOWER")
+    refuse_acknowledgements(run, "NOT_LEADER_OR_FOLLOWER")
     consumer.acknowledge(records)
     results = consumer.commit()
 
@@ -148,7 +154,7 @@ def retriable_error(run: CaseRun) -> None:
     """Acknowledgements of orders-0 are answered with COORDINATOR_NOT_AVAILABLE once; a retry would succeed."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
-    _refuse_acknowledgements(run, "COORDINATOR_NOT_AVAILABLE", times=1)
+    refuse_acknowledgements(run, "COORDINATOR_NOT_AVAILABLE", times=1)
     consumer.acknowledge(records)
     results = consumer.commit()
 
@@ -175,7 +181,9 @@ def answer_lost(run: CaseRun) -> None:
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
     for api in ("ShareFetch", "ShareAcknowledge"):
-        run.cluster.faults.add(api, filter=f"share_session_epoch>0 and {_ACKNOWLEDGES}", drop=True, optional=True)
+        run.cluster.faults.add(
+            api, filter=f"share_session_epoch>0 and {HAS_ACKNOWLEDGEMENTS}", drop=True, optional=True
+        )
     consumer.acknowledge(records)
     results = consumer.commit(timeout_ms=3_000)
 
@@ -199,7 +207,7 @@ def answer_without_row(run: CaseRun) -> None:
     records = _deliver(run, consumer, 1)
     values = {"responses.partitions.partition_index": 7}
     for api in ("ShareFetch", "ShareAcknowledge"):
-        run.cluster.faults.add(api, filter=_ACKNOWLEDGES, set_fields=values, optional=True)
+        run.cluster.faults.add(api, filter=HAS_ACKNOWLEDGEMENTS, set_fields=values, optional=True)
     consumer.acknowledge(records)
     results = consumer.commit(timeout_ms=2_000)
 
@@ -250,17 +258,13 @@ def topic_authorization(run: CaseRun) -> None:
     """Acknowledgements of orders-0 are answered with TOPIC_AUTHORIZATION_FAILED."""
     consumer = join_explicit(run, "orders")
     records = _deliver(run, consumer, 1)
-    _refuse_acknowledgements(run, "TOPIC_AUTHORIZATION_FAILED")
+    refuse_acknowledgements(run, "TOPIC_AUTHORIZATION_FAILED")
     consumer.acknowledge(records)
     results = consumer.commit()
 
     sent = carrying(acknowledgements(run))
     failed = is_named(results.get(("orders", 0)), "TOPIC_AUTHORIZATION_FAILED")
     run.expect(failed, "TOPIC_AUTHORIZATION_FAILED for orders-0", seen=results, exchanges=sent)
-
-
-#: Requests that have acknowledgements.
-_ACKNOWLEDGES = "topics.partitions.acknowledgement_batches.first_offset>=0"
 
 
 def _deliver(run: CaseRun, consumer: ShareConsumerHandle, partitions: int) -> list[ConsumedRecord]:
@@ -273,18 +277,6 @@ def _deliver(run: CaseRun, consumer: ShareConsumerHandle, partitions: int) -> li
 
 def _refuse_fetches(run: CaseRun) -> None:
     """From now on no ShareFetch acquires records, so that the client cannot fetch ahead those whose locks expire."""
-    condition = f"not ({_ACKNOWLEDGES})"
+    condition = f"not ({HAS_ACKNOWLEDGEMENTS})"
     run.cluster.faults.add("ShareFetch", topic="orders", filter=condition, error="KAFKA_STORAGE_ERROR", optional=True)
     run.wire.wait_until(lambda: not run.wire.requests("ShareFetch").unanswered())
-
-
-def _refuse_acknowledgements(run: CaseRun, error: str, *, partition: int = 0, times: int | None = None) -> None:
-    """Answer acknowledgements of a partition with an error in its row, in ShareFetch and ShareAcknowledge.
-
-    A client may send them with either of the two, as soon as the application has made them.
-    """
-    values = {"responses.partitions.acknowledge_error_code": int(ErrorCode[error])}
-    add = run.cluster.faults.add
-    place = {"topic": "orders", "partition": partition}
-    add("ShareFetch", **place, filter=_ACKNOWLEDGES, set_fields=values, times=times, optional=True)
-    add("ShareAcknowledge", **place, error=error, times=times, optional=True)
