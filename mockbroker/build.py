@@ -156,7 +156,13 @@ def _prepare_nodes(
         state.log_store = nodes.store
         return nodes.make_node
     store = LogStore(
-        state.metadata, state.configs, state.wake, started_ms=started_ms, budget=budget, directory=directory
+        state.metadata,
+        state.configs,
+        state.wake,
+        started_ms=started_ms,
+        budget=budget,
+        directory=directory,
+        earliest=state.earliest_deadline,
     )
     state.log_store = store
     return partial(_make_node, state, store)

@@ -165,12 +165,12 @@ class Core:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
-        Returns: the next deadline, or None.
+        Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
         while True:
             call_ms = self._channel.next_deadline_ms()
             if call_ms is None or call_ms > self.now_ms or call_ms > now_ms:
-                due_ms = self._deadlines.next_ms(now_ms=self.now_ms)
+                due_ms = self._deadlines.next_until(now_ms, now_ms=self.now_ms)
                 if due_ms is None or due_ms > now_ms:
                     break
                 self._move_clock(due_ms)

@@ -39,7 +39,7 @@ class RequestRunner:
     def __init__(self, state: ClusterState, journal: Journal, *, clock: Callable[[], int]) -> None:
         self.output: list[Output] = []
         self.ready: deque[Connection] = deque()
-        self.purgatory: Purgatory[ActiveRequest] = Purgatory()
+        self.purgatory: Purgatory[ActiveRequest] = Purgatory(state.earliest_deadline)
         self.muted = MutedChannels(state.inter_broker, emit=self._emit, finish=self.finish)
         self.quotas: RequestQuotas | None = None
         self.time_ns: Callable[[], int] = lambda: 0

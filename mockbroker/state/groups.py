@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.group.classic_group import ClassicGroup
 from mockbroker.state.group.consumer_group import ConsumerGroup
 from mockbroker.state.group.coordinator_records import AppendRecords, CoordinatorRecord, RecordKind, discard_records
@@ -42,7 +43,11 @@ class Groups:
     """
 
     def __init__(
-        self, topics: Topics, wake: Callable[[WaitKey], None], append_records: AppendRecords = discard_records
+        self,
+        topics: Topics,
+        wake: Callable[[WaitKey], None],
+        append_records: AppendRecords = discard_records,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self._topics = topics
         self._wake = wake
@@ -51,7 +56,7 @@ class Groups:
         self.streams_rules: StreamsRules = DEFAULT_STREAMS_RULES
         self.coordinator_rules = RULES_4_3
         self._groups: dict[str, Group] = {}
-        self.timers = Timers()
+        self.timers = Timers(earliest)
         self.topic_creation_errors = TopicCreationErrors()
         self.downgrade: Downgrade = lambda request: False
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Hashable
 
+from mockbroker.state.earliest_deadline import EarliestDeadline
+
 TimerKey = tuple[Hashable, ...]
 #: The queue of deadlines is never swept below this number of entries.
 _MIN_SWEEP_SIZE = 1024
@@ -16,9 +18,13 @@ LIVENESS = frozenset({"session", "rebalance", "join", "sync"})
 
 
 class Timers:
-    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set."""
+    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set.
 
-    def __init__(self) -> None:
+    earliest: of the cluster.
+    """
+
+    def __init__(self, earliest: EarliestDeadline | None = None) -> None:
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._set_count = 0
@@ -31,6 +37,8 @@ class Timers:
         self._set_count += 1
         self._actions[key] = (deadline_ms, self._set_count, action)
         heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
+        if deadline_ms < self._earliest.ms:
+            self._earliest.ms = deadline_ms
 
     def _sweep(self) -> None:
         """Drop the deadlines that were moved or removed: a session's moves with each heartbeat and commit."""

@@ -16,6 +16,7 @@ from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.earliest_deadline import UNKNOWN_MS
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
@@ -194,6 +195,7 @@ class ShareStateLog:
         if self._snapshots_due_ms is None:
             self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
             self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+            self._cluster.earliest_deadline.ms = UNKNOWN_MS
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next snapshots or of the next pruning, or None."""
