@@ -61,10 +61,9 @@ class Core:
         self._running = state.inter_broker.nodes
         self._down: dict[int, Node] = {}
         self.journal = Journal()
-        self.now_ms = now_ms
         self._connections: dict[int, Connection] = {}
         self.connection_count = 0
-        self.requests = RequestRunner(state, self.journal, clock=lambda: self.now_ms)
+        self.requests = RequestRunner(state, self.journal, now_ms=now_ms)
         self._purgatory = self.requests.purgatory
         self._woken: dict[WakeKey, None] = {}
         self._ready = self.requests.ready
@@ -72,6 +71,11 @@ class Core:
         self._channel = state.inter_broker
         self._deadlines = Deadlines(state, self.requests, self.paused, process_ready=self._process_ready)
         self.faults: RequestFaults | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the cluster's clock, to which the last call has moved it."""
+        return self.requests.now_ms
 
     def connect(
         self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT", principal: str = ANONYMOUS
@@ -167,15 +171,16 @@ class Core:
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
         Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
+        requests = self.requests
         while True:
             call_ms = self._channel.next_deadline_ms()
-            if call_ms is None or call_ms > self.now_ms or call_ms > now_ms:
-                due_ms = self._deadlines.next_until(now_ms, now_ms=self.now_ms)
+            if call_ms is None or call_ms > requests.now_ms or call_ms > now_ms:
+                due_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=requests.now_ms)
                 if due_ms is None or due_ms > now_ms:
                     break
                 self._move_clock(due_ms)
             # Otherwise a call is due at the present time: nothing is due earlier than that.
-            self._deadlines.run_due(now_ms=self.now_ms)
+            self._deadlines.run_due(now_ms=requests.now_ms)
         self._move_clock(now_ms)
         return due_ms
 
@@ -312,8 +317,8 @@ class Core:
         self._process_ready()
 
     def _move_clock(self, now_ms: int) -> None:
-        if now_ms > self.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
-            self.now_ms = now_ms
+        if now_ms > self.requests.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
+            self.requests.now_ms = now_ms
 
     def _process_ready(self) -> None:
         """Run ready connections and woken requests until none is left."""
@@ -359,7 +364,7 @@ class Core:
             record_undispatchable(self.journal, info, error, shown, (self.now_ms, arrived_ns, len(frame)))
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, info, incoming, frame, (self.now_ms, arrived_ns, len(frame)))
+        exchange = record_request(self.journal, info, incoming, frame, (self.requests.now_ms, arrived_ns, len(frame)))
         request = ActiveRequest(connection, incoming, exchange)
         if self.faults is None or self._passes_faults(self.faults, request):
             self.requests.run(request)

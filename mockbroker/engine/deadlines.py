@@ -46,14 +46,16 @@ class Deadlines:
         assert self._may_be_due(NEVER_MS if due_ms is None else due_ms)
         return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
 
-    def next_until(self, until_ms: int, *, now_ms: int) -> int | None:
-        """The next deadline, if it comes until that time; else a later time until which there is none, or None."""
+    def next_until(self, until_ms: int, call_ms: int | None, *, now_ms: int) -> int | None:
+        """The next deadline, if it comes until that time; else a later time until which there is none, or None.
+
+        call_ms: that of the calls between nodes.
+        """
         if self._may_be_due(until_ms):
             due_ms = self._next_of_components(now_ms)
             self._remember(due_ms)
         else:
             due_ms = None if self._earliest.ms == NEVER_MS else self._earliest.ms
-        call_ms = self._channel.next_deadline_ms()
         return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
 
     def _may_be_due(self, until_ms: int) -> bool:

@@ -54,8 +54,7 @@ class Purgatory(Generic[R]):
         if len(self._deadlines) >= self._sweep_size:
             self._sweep_deadlines()
         heapq.heappush(self._deadlines, (park.deadline_ms, number, self._entry_count, delayed))
-        if park.deadline_ms < self._earliest.ms:
-            self._earliest.ms = park.deadline_ms
+        self._earliest.ms = min(self._earliest.ms, park.deadline_ms)
         self.count += 1
         return delayed
 

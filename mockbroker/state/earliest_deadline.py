@@ -1,4 +1,4 @@
-"""`EarliestDeadline`: a time before which nothing is due in a cluster, so that not every request asks each component."""
+"""`EarliestDeadline`: a time before which nothing is due in a cluster, so that a request asks no component."""
 
 from __future__ import annotations
 

@@ -37,8 +37,7 @@ class Timers:
         self._set_count += 1
         self._actions[key] = (deadline_ms, self._set_count, action)
         heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
-        if deadline_ms < self._earliest.ms:
-            self._earliest.ms = deadline_ms
+        self._earliest.ms = min(self._earliest.ms, deadline_ms)
 
     def _sweep(self) -> None:
         """Drop the deadlines that were moved or removed: a session's moves with each heartbeat and commit."""

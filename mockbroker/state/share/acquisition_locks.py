@@ -58,8 +58,7 @@ class AcquisitionLocks:
             self._sweep_size = max(_MIN_SWEEP_SIZE, 2 * len(self._heap))
         lock = AcquisitionLock(partition, first, last, deadline_ms)
         heapq.heappush(self._heap, (deadline_ms, next(self._sequence), lock))
-        if deadline_ms < self._earliest.ms:
-            self._earliest.ms = deadline_ms
+        self._earliest.ms = min(self._earliest.ms, deadline_ms)
         return lock
 
     def next_deadline_ms(self) -> int | None:
