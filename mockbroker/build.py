@@ -20,6 +20,7 @@ from mockbroker.engine.routes import Route, limit_routes
 from mockbroker.handlers import select_routes
 from mockbroker.security.authorizer_config import create_authorizer
 from mockbroker.security.state import Security
+from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.metadata.cluster_image import ClusterImage
 from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.metadata.feature_levels import SHARE_VERSION
@@ -74,13 +75,11 @@ def build_core(
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
-    configs = _create_configs(config, features, rules)
+    configs, earliest_deadline = _create_configs(config, features, rules), EarliestDeadline()
+    configs.earliest_deadline = earliest_deadline
     configs.track_topics(metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
-
-    def wake(key: WakeKey) -> None:
-        core.wake(key)
-
+    woken: dict[WakeKey, None] = {}
     state = ClusterState(
         cluster_id=cluster_id,
         config=config,
@@ -90,7 +89,9 @@ def build_core(
         nodes=nodes,
         inter_broker=InterBrokerChannel(running, request_timeout_ms=config.integer("request.timeout.ms")),
         rng=rng,
-        wake=wake,
+        earliest_deadline=earliest_deadline,
+        wake=woken.setdefault,
+        woken=woken,
         api_versions={route.api_key: route.listed for route in routes.values()},
         release=release,
         rules=rules,

@@ -65,7 +65,7 @@ class Core:
         self.connection_count = 0
         self.requests = RequestRunner(state, self.journal, now_ms=now_ms)
         self._purgatory = self.requests.purgatory
-        self._woken: dict[WakeKey, None] = {}
+        self._woken = state.woken
         self._ready = self.requests.ready
         self.paused = PausedNodes(self.requests, self._connections)
         self._channel = state.inter_broker
@@ -298,7 +298,10 @@ class Core:
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it. What it acknowledges is in the metadata log."""
-        output = self.requests.take_output()
+        requests = self.requests
+        if requests.recorder is not None:
+            requests.recorder.write_pending()
+        output, requests.output = requests.output, []
         return self.paused.hold_output(output) if self.paused else output
 
     def wake(self, key: WakeKey) -> None:
@@ -333,7 +336,8 @@ class Core:
 
     def _resume_woken(self) -> None:
         """Resume the requests that wait for the keys that were woken."""
-        keys, self._woken = self._woken, {}
+        keys = list(self._woken)
+        self._woken.clear()
         if not self._purgatory.count:
             return
         for key in keys:

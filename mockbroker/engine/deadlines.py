@@ -36,14 +36,13 @@ class Deadlines:
         self._paused = paused
         self._process_ready = process_ready
         self._earliest = state.earliest_deadline
-        self._configs_generation = -1
 
     def next_ms(self, *, now_ms: int) -> int | None:
         """The time of the next deadline, or None."""
         call_ms = self._channel.next_deadline_ms()
         due_ms = self._next_of_components(now_ms)
         # The checks are of every component that has a deadline and did not lower the earliest one.
-        assert self._may_be_due(NEVER_MS if due_ms is None else due_ms)
+        assert due_ms is None or self._earliest.ms <= due_ms
         return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
 
     def next_until(self, until_ms: int, call_ms: int | None, *, now_ms: int) -> int | None:
@@ -51,21 +50,15 @@ class Deadlines:
 
         call_ms: that of the calls between nodes.
         """
-        if self._may_be_due(until_ms):
+        if self._earliest.ms <= until_ms:
             due_ms = self._next_of_components(now_ms)
             self._remember(due_ms)
         else:
             due_ms = None if self._earliest.ms == NEVER_MS else self._earliest.ms
         return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
 
-    def _may_be_due(self, until_ms: int) -> bool:
-        """Whether a component may have a deadline until a time."""
-        # The schedule of the log cleaner depends on the configuration.
-        return self._earliest.ms <= until_ms or self._state.configs.generation != self._configs_generation
-
     def _remember(self, due_ms: int | None) -> None:
         """Set the earliest deadline, unless it is known only to components that are asked each time."""
-        self._configs_generation = self._state.configs.generation
         log_store = self._state.log_store
         if self._paused or (log_store is not None and not log_store.announces_deadlines):
             self._earliest.ms = UNKNOWN_MS
@@ -82,7 +75,7 @@ class Deadlines:
     def run_due(self, *, now_ms: int) -> None:
         """Run every deadline that has come, once; what it schedules for the same time waits for the next call."""
         self._channel.expire(now_ms=now_ms, after_each=self._process_ready)
-        if self._may_be_due(now_ms):
+        if self._earliest.ms <= now_ms:
             self._run_components(now_ms)
 
     def _run_components(self, now_ms: int) -> None:

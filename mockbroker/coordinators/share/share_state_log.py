@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
@@ -31,7 +33,7 @@ _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
 T = TypeVar("T")
 
 
-class LogPosition(NamedTuple):
+class LogPosition(msgspec.Struct, frozen=True):
     """The end offset of a partition after a write; the leader epoch only where share state is in the partition log."""
 
     topic_id: bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -39,7 +39,7 @@ class _Topic(Protocol):
     def partitions(self) -> Sequence[_Partition]: ...
 
 
-class AcknowledgementResult(NamedTuple):
+class AcknowledgementResult(msgspec.Struct, frozen=True):
     """The result of a partition's acknowledgements; a message only for errors of the share partition itself."""
 
     code: ErrorCode

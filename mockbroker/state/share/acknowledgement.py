@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+import msgspec
+
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share.in_flight_batch import NO_MEMBER, InFlightBatch, InFlightState, RecordEvent, RecordState
@@ -32,7 +34,7 @@ class AcknowledgementBatch(NamedTuple):
     types: Sequence[int]
 
 
-class AcknowledgementResult(NamedTuple):
+class AcknowledgementResult(msgspec.Struct, frozen=True):
     """The result of an acknowledgement: an error, a write that must come first, or (neither) complete."""
 
     error: KafkaError | None = None
