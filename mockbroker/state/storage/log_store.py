@@ -237,16 +237,18 @@ class LogStore:
 
     def _on_offsets_changed(self, wake_key: tuple[Hashable, ...], key: TopicPartitionKey) -> None:
         self._wake(wake_key)
-        self._on_log_changed(key)
+        (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
     def _on_log_changed(self, key: TopicPartitionKey) -> None:
-        if self._cleaner_schedule is None:
-            from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+        (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
-            self._cleaner_schedule = CleanerSchedule(
-                self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
-            )
-        self._cleaner_schedule.mark_changed(key)
+    def _create_cleaner_schedule(self) -> CleanerSchedule:
+        from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+
+        self._cleaner_schedule = CleanerSchedule(
+            self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
+        )
+        return self._cleaner_schedule
 
     def _find_log(self, key: TopicPartitionKey) -> tuple[str, PartitionLog] | None:
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
