@@ -20,13 +20,13 @@ from mockbroker.engine.routes import Route, limit_routes
 from mockbroker.handlers import select_routes
 from mockbroker.security.authorizer_config import create_authorizer
 from mockbroker.security.state import Security
-from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.metadata.cluster_image import ClusterImage
 from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.metadata.feature_levels import SHARE_VERSION
 from mockbroker.state.release import RELEASES, Release
 from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
 from mockbroker.state.storage.log_store import ClusterLogs, LogStore
+from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords

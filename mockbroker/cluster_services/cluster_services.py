@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from mockbroker.cluster_services.broker_storage import BrokerStorage
-from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.release import Release
 from mockbroker.state.share.share_rules import ShareRules
+from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     import random

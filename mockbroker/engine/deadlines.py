@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
-from mockbroker.state.earliest_deadline import NEVER_MS, UNKNOWN_MS
+from mockbroker.state.timers import NEVER_MS, UNKNOWN_MS
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState

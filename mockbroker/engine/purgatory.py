@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mockbroker.state.earliest_deadline import EarliestDeadline
+from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey

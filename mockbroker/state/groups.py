@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.group.classic_group import ClassicGroup
 from mockbroker.state.group.consumer_group import ConsumerGroup
 from mockbroker.state.group.coordinator_records import AppendRecords, CoordinatorRecord, RecordKind, discard_records
@@ -20,7 +19,7 @@ from mockbroker.state.share.share_rules import RELEASED, ShareRules
 from mockbroker.state.streams.streams_group import StreamsGroup
 from mockbroker.state.streams.streams_rules import DEFAULT_STREAMS_RULES, StreamsRules
 from mockbroker.state.streams.topic_creation_errors import TopicCreationErrors
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import EarliestDeadline, Timers
 
 WaitKey = tuple[Hashable, ...]
 G = TypeVar("G", bound=Group)

@@ -1,11 +1,10 @@
-"""Timers with names: sessions, rebalances and joins of groups, timeouts of transactions."""
+"""Timers with names: sessions, rebalances and joins of groups, timeouts of transactions; the earliest deadline."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Hashable
-
-from mockbroker.state.earliest_deadline import EarliestDeadline
+from typing import Final
 
 TimerKey = tuple[Hashable, ...]
 #: The queue of deadlines is never swept below this number of entries.
@@ -15,6 +14,25 @@ _MIN_SWEEP_SIZE = 1024
 INITIAL_DELAY = "initial delay"
 #: The first parts of the keys of timers at which a member counts as dead or slow.
 LIVENESS = frozenset({"session", "rebalance", "join", "sync"})
+
+
+#: Later than every deadline: there is none.
+NEVER_MS: Final = 1 << 62
+#: Earlier than every time: the components have to be asked.
+UNKNOWN_MS: Final = -NEVER_MS
+
+
+class EarliestDeadline:
+    """`ms` is not later than any deadline of a component, but may be earlier, as deadlines also move and end.
+
+    A component that gets a deadline lowers it where the deadline is earlier; one that would have to compute its
+    deadline sets UNKNOWN_MS. Only `Deadlines`, which has asked all of them, raises it.
+    """
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms: int = UNKNOWN_MS
 
 
 class Timers:

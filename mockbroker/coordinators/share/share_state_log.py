@@ -18,10 +18,10 @@ from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.earliest_deadline import UNKNOWN_MS
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
+from mockbroker.state.timers import UNKNOWN_MS
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices

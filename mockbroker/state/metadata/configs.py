@@ -10,9 +10,9 @@ import msgspec
 
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigKey, ConfigType, Scope, Value
-from mockbroker.state.earliest_deadline import UNKNOWN_MS, EarliestDeadline
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
+from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
 
 #: The broker's names for a topic's configuration; the first one that is set is used. The number is the factor
 #: to the topic's unit (hours to milliseconds). Source: Kafka's ServerTopicConfigSynonyms.

@@ -6,7 +6,7 @@ import heapq
 from itertools import count
 from typing import Protocol
 
-from mockbroker.state.earliest_deadline import EarliestDeadline
+from mockbroker.state.timers import EarliestDeadline
 
 
 class LockedPartition(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 
-from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.metadata.cluster_image import Topic, TopicChange
 from mockbroker.state.settings import Settings
 from mockbroker.state.share.acquisition_locks import AcquisitionLocks
@@ -13,6 +12,7 @@ from mockbroker.state.share.pending_write import PendingWrite
 from mockbroker.state.share.share_history import ShareHistory
 from mockbroker.state.share.share_partition import SharePartition
 from mockbroker.state.share.share_rules import RELEASED, ShareRules
+from mockbroker.state.timers import EarliestDeadline
 
 WakeKey = tuple[Hashable, ...]
 

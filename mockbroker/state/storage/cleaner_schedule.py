@@ -14,12 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.earliest_deadline import UNKNOWN_MS, EarliestDeadline
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
 from mockbroker.state.storage.log_config import CleanerRules, TopicConfigs
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
 
 _NO_LOGS: tuple[TopicPartitionKey, ...] = ()
 

@@ -15,11 +15,11 @@ from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
 
 if TYPE_CHECKING:
-    from mockbroker.state.earliest_deadline import EarliestDeadline
     from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
+    from mockbroker.state.timers import EarliestDeadline
 
 Wake = Callable[[tuple[Hashable, ...]], None]
 

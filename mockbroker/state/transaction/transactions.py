@@ -11,9 +11,8 @@ from typing import NamedTuple, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.earliest_deadline import EarliestDeadline
 from mockbroker.state.settings import read_int
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import EarliestDeadline, Timers
 from mockbroker.state.transaction.transaction import (
     EPOCH_BUMP_SINCE,
     EPOCH_LAST,

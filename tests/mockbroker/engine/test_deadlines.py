@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from mockbroker.state.earliest_deadline import UNKNOWN_MS
 from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.timers import UNKNOWN_MS
 from tests.support.brokers.broker import Broker
 
 
