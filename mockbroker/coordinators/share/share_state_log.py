@@ -33,7 +33,7 @@ _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
 T = TypeVar("T")
 
 
-class LogPosition(msgspec.Struct, frozen=True):
+class LogPosition(msgspec.Struct, frozen=True, gc=False):
     """The end offset of a partition after a write; the leader epoch only where share state is in the partition log."""
 
     topic_id: bytes

@@ -39,7 +39,7 @@ class _Topic(Protocol):
     def partitions(self) -> Sequence[_Partition]: ...
 
 
-class AcknowledgementResult(msgspec.Struct, frozen=True):
+class AcknowledgementResult(msgspec.Struct, frozen=True, gc=False):
     """The result of a partition's acknowledgements; a message only for errors of the share partition itself."""
 
     code: ErrorCode

@@ -80,7 +80,7 @@ TRANSITIONS: dict[RecordState, dict[RecordEvent, RecordState]] = {
 }
 
 
-class RollbackState(msgspec.Struct, frozen=True):
+class RollbackState(msgspec.Struct, frozen=True, gc=False):
     """What a failed write restores, and the delivery limit at the start of the transition."""
 
     state: RecordState
