@@ -26,7 +26,6 @@ from mockbroker.state.metadata.feature_levels import SHARE_VERSION
 from mockbroker.state.release import RELEASES, Release
 from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
 from mockbroker.state.storage.log_store import ClusterLogs, LogStore
-from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
@@ -75,11 +74,10 @@ def build_core(
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
-    configs, earliest_deadline = _create_configs(config, features, rules), EarliestDeadline()
-    configs.earliest_deadline = earliest_deadline
+    configs = _create_configs(config, features, rules)
     configs.track_topics(metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
-    woken: dict[WakeKey, None] = {}
+    woken: dict[WakeKey, None] = {}  # A dictionary keeps the order: `setdefault` adds a key.
     state = ClusterState(
         cluster_id=cluster_id,
         config=config,
@@ -89,7 +87,7 @@ def build_core(
         nodes=nodes,
         inter_broker=InterBrokerChannel(running, request_timeout_ms=config.integer("request.timeout.ms")),
         rng=rng,
-        earliest_deadline=earliest_deadline,
+        earliest_deadline=configs.earliest_deadline,
         wake=woken.setdefault,
         woken=woken,
         api_versions={route.api_key: route.listed for route in routes.values()},

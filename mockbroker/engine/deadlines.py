@@ -41,7 +41,7 @@ class Deadlines:
         """The time of the next deadline, or None."""
         call_ms = self._channel.next_deadline_ms()
         due_ms = self._next_of_components(now_ms)
-        # The checks are of every component that has a deadline and did not lower the earliest one.
+        # A component that has got a deadline must have lowered the earliest one.
         assert due_ms is None or self._earliest.ms <= due_ms
         return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
 

@@ -137,7 +137,7 @@ class Configs:
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
         self.generation = 0
-        #: Of the cluster: the log cleaner's depends on the configuration.
+        #: Of the cluster; here since the deadlines of the log cleaner depend on the configuration.
         self.earliest_deadline = EarliestDeadline()
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
