@@ -77,10 +77,7 @@ def build_core(
     configs = _create_configs(config, features, rules)
     configs.track_topics(metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
-
-    def wake(key: WakeKey) -> None:
-        core.wake(key)
-
+    woken: dict[WakeKey, None] = {}  # A dictionary keeps the order: `setdefault` adds a key.
     state = ClusterState(
         cluster_id=cluster_id,
         config=config,
@@ -90,7 +87,9 @@ def build_core(
         nodes=nodes,
         inter_broker=InterBrokerChannel(running, request_timeout_ms=config.integer("request.timeout.ms")),
         rng=rng,
-        wake=wake,
+        earliest_deadline=configs.earliest_deadline,
+        wake=woken.setdefault,
+        woken=woken,
         api_versions={route.api_key: route.listed for route in routes.values()},
         release=release,
         rules=rules,
@@ -156,7 +155,13 @@ def _prepare_nodes(
         state.log_store = nodes.store
         return nodes.make_node
     store = LogStore(
-        state.metadata, state.configs, state.wake, started_ms=started_ms, budget=budget, directory=directory
+        state.metadata,
+        state.configs,
+        state.wake,
+        started_ms=started_ms,
+        budget=budget,
+        directory=directory,
+        earliest=state.earliest_deadline,
     )
     state.log_store = store
     return partial(_make_node, state, store)

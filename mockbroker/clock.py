@@ -18,7 +18,8 @@ class Clock:
     def __init__(self) -> None:
         # Differences come from the monotonic clock, so that a step of the system clock does not move this one.
         self._base_ns = time.time_ns() - time.monotonic_ns()
-        self._moved_ms = 0
+        #: How far it was moved from the wall clock, when it last ran.
+        self.moved_ms = 0
         self._frozen_at: int | None = None
         #: How long no request may arrive before the clock jumps, milliseconds of the wall clock; None: it does not.
         self.auto_settle_ms: int | None = None
@@ -27,7 +28,7 @@ class Clock:
         """The current time."""
         if self._frozen_at is not None:
             return self._frozen_at
-        return (self._base_ns + time.monotonic_ns()) // 1_000_000 + self._moved_ms
+        return (self._base_ns + time.monotonic_ns()) // 1_000_000 + self.moved_ms
 
     def advance(self, duration_ms: int) -> None:
         """Move the clock forward; a frozen clock stays frozen at the later time."""
@@ -36,7 +37,7 @@ class Clock:
         if self._frozen_at is not None:
             self._frozen_at += duration_ms
         else:
-            self._moved_ms += duration_ms
+            self.moved_ms += duration_ms
 
     def freeze(self) -> None:
         """Freeze the clock; only `advance` moves it from now on."""
@@ -48,7 +49,7 @@ class Clock:
         """Let a frozen or jumping clock run as the wall clock, from its current time."""
         self.auto_settle_ms = None
         if self._frozen_at is not None:
-            self._moved_ms = self._frozen_at - self._wall_ms()
+            self.moved_ms = self._frozen_at - self._wall_ms()
             self._frozen_at = None
 
     def start_auto(self, settle_ms: int) -> None:
@@ -61,11 +62,6 @@ class Clock:
             raise ValueError(f"settle_ms: {settle_ms}; expected 0 or more")
         self.thaw()
         self.auto_settle_ms = settle_ms
-
-    @property
-    def moved_ms(self) -> int:
-        """How far it was moved from the wall clock, when it last ran."""
-        return self._moved_ms
 
     @property
     def mode(self) -> ClockMode:

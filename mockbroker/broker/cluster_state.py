@@ -33,6 +33,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     """The shared state of one cluster, which every request handler can reach.
 
     nodes: the brokers that Metadata responses list, by ascending id; the running ones are `inter_broker.nodes`.
+    woken: the keys that `wake` got, in order, whose requests `Core` resumes next.
     log_store: all logs, with their deadlines; a node reaches the logs that it leads by its `logs`.
     api_versions: the version range that ApiVersions lists, by API key. security: users, and the settings of listeners.
     config_api_dialect: configuration names of an edition, None for the released ones. topology_descriptions: of streams
@@ -42,6 +43,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
 
     cluster_id: str
     nodes: dict[int, Node]
+    woken: dict[WakeKey, None]
     api_versions: Mapping[int, tuple[int, int]]
     security: Security
     log_store: ClusterLogs | None = None

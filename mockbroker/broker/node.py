@@ -289,6 +289,7 @@ class Node:
             serves_dead_letters=lambda: has_dead_letter_queues(cluster.features),
             history=cluster.broker_storage.share_history,
             rules=cluster.rules,
+            earliest=cluster.earliest_deadline,
         )
         self._watch(lambda change, topic: share_partitions.on_topic_change(change, topic, node_id=self.node_id))
         return self._add_deadlines("share_partitions", share_partitions)

@@ -10,6 +10,7 @@ import msgspec
 from mockbroker.cluster_services.broker_storage import BrokerStorage
 from mockbroker.state.release import Release
 from mockbroker.state.share.share_rules import ShareRules
+from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     import random
@@ -32,9 +33,9 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
 
     features: finalized levels by name. wake: resumes the requests that wait for a key, after the current handler.
     release: what the release of Kafka specifies. rules: what it specifies for share groups, or the edition of KIP-932
-    in its place. edition_records: its record formats, None for those
-    of the released edition. group_listeners: called with the id of a group after its coordinator has written records
-    of it, offsets left out.
+    in its place. edition_records: its record formats, None for those of the released edition. earliest_deadline: of
+    all components but `inter_broker`. group_listeners: called with the id of a group after its coordinator has written
+    records of it, offsets left out.
     """
 
     config: BrokerConfig
@@ -49,4 +50,5 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
     edition_records: EditionRecords | None = None
     authorizer: Authorizer | None = None
     broker_storage: BrokerStorage = msgspec.field(default_factory=BrokerStorage)
+    earliest_deadline: EarliestDeadline = msgspec.field(default_factory=EarliestDeadline)
     group_listeners: list[Callable[[str], None]] = msgspec.field(default_factory=list)

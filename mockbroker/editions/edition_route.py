@@ -38,6 +38,8 @@ class EditionRoute(Route):
     differ in more than names; None converts them field by field. errors: the codes of the edition, None for all.
     """
 
+    is_translated = True
+
     def __init__(
         self,
         released: Route,

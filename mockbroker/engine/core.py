@@ -61,17 +61,21 @@ class Core:
         self._running = state.inter_broker.nodes
         self._down: dict[int, Node] = {}
         self.journal = Journal()
-        self.now_ms = now_ms
         self._connections: dict[int, Connection] = {}
         self.connection_count = 0
-        self.requests = RequestRunner(state, self.journal, clock=lambda: self.now_ms)
+        self.requests = RequestRunner(state, self.journal, now_ms=now_ms)
         self._purgatory = self.requests.purgatory
-        self._woken: dict[WakeKey, None] = {}
+        self._woken = state.woken
         self._ready = self.requests.ready
         self.paused = PausedNodes(self.requests, self._connections)
         self._channel = state.inter_broker
         self._deadlines = Deadlines(state, self.requests, self.paused, process_ready=self._process_ready)
         self.faults: RequestFaults | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the cluster's clock, to which the last call has moved it."""
+        return self.requests.now_ms
 
     def connect(
         self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT", principal: str = ANONYMOUS
@@ -165,17 +169,18 @@ class Core:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
-        Returns: the next deadline, or None.
+        Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
+        requests = self.requests
         while True:
             call_ms = self._channel.next_deadline_ms()
-            if call_ms is None or call_ms > self.now_ms or call_ms > now_ms:
-                due_ms = self._deadlines.next_ms(now_ms=self.now_ms)
+            if call_ms is None or call_ms > requests.now_ms or call_ms > now_ms:
+                due_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=requests.now_ms)
                 if due_ms is None or due_ms > now_ms:
                     break
                 self._move_clock(due_ms)
             # Otherwise a call is due at the present time: nothing is due earlier than that.
-            self._deadlines.run_due(now_ms=self.now_ms)
+            self._deadlines.run_due(now_ms=requests.now_ms)
         self._move_clock(now_ms)
         return due_ms
 
@@ -293,7 +298,10 @@ class Core:
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it. What it acknowledges is in the metadata log."""
-        output = self.requests.take_output()
+        requests = self.requests
+        if requests.recorder is not None:
+            requests.recorder.write_pending()
+        output, requests.output = requests.output, []
         return self.paused.hold_output(output) if self.paused else output
 
     def wake(self, key: WakeKey) -> None:
@@ -312,8 +320,8 @@ class Core:
         self._process_ready()
 
     def _move_clock(self, now_ms: int) -> None:
-        if now_ms > self.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
-            self.now_ms = now_ms
+        if now_ms > self.requests.now_ms:  # noqa: PLR1730 (max() would be a call for each request)
+            self.requests.now_ms = now_ms
 
     def _process_ready(self) -> None:
         """Run ready connections and woken requests until none is left."""
@@ -328,7 +336,8 @@ class Core:
 
     def _resume_woken(self) -> None:
         """Resume the requests that wait for the keys that were woken."""
-        keys, self._woken = self._woken, {}
+        keys = list(self._woken)
+        self._woken.clear()
         if not self._purgatory.count:
             return
         for key in keys:
@@ -359,7 +368,7 @@ class Core:
             record_undispatchable(self.journal, info, error, shown, (self.now_ms, arrived_ns, len(frame)))
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, info, incoming, frame, (self.now_ms, arrived_ns, len(frame)))
+        exchange = record_request(self.journal, info, incoming, frame, (self.requests.now_ms, arrived_ns, len(frame)))
         request = ActiveRequest(connection, incoming, exchange)
         if self.faults is None or self._passes_faults(self.faults, request):
             self.requests.run(request)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
+from mockbroker.state.timers import NEVER_MS, UNKNOWN_MS
+
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.broker.node import Node
@@ -33,29 +35,51 @@ class Deadlines:
         self._running = state.inter_broker.nodes
         self._paused = paused
         self._process_ready = process_ready
+        self._earliest = state.earliest_deadline
 
     def next_ms(self, *, now_ms: int) -> int | None:
         """The time of the next deadline, or None."""
-        # Asked after every request: a loop costs less than a generator.
-        earliest_ms = self._channel.next_deadline_ms()
-        due_ms = self._purgatory.next_deadline_ms()
-        if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-            earliest_ms = due_ms
+        call_ms = self._channel.next_deadline_ms()
+        due_ms = self._next_of_components(now_ms)
+        # A component that has got a deadline must have lowered the earliest one.
+        assert due_ms is None or self._earliest.ms <= due_ms
+        return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
+
+    def next_until(self, until_ms: int, call_ms: int | None, *, now_ms: int) -> int | None:
+        """The next deadline, if it comes until that time; else a later time until which there is none, or None.
+
+        call_ms: that of the calls between nodes.
+        """
+        if self._earliest.ms <= until_ms:
+            due_ms = self._next_of_components(now_ms)
+            self._remember(due_ms)
+        else:
+            due_ms = None if self._earliest.ms == NEVER_MS else self._earliest.ms
+        return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
+
+    def _remember(self, due_ms: int | None) -> None:
+        """Set the earliest deadline, unless it is known only to components that are asked each time."""
+        log_store = self._state.log_store
+        if self._paused or (log_store is not None and not log_store.announces_deadlines):
+            self._earliest.ms = UNKNOWN_MS
+        else:
+            self._earliest.ms = NEVER_MS if due_ms is None else due_ms
+
+    def _next_of_components(self, now_ms: int) -> int | None:
+        deadlines = [self._purgatory.next_deadline_ms()]
         if self._state.log_store is not None:
-            due_ms = self._state.log_store.next_deadline_ms(now_ms=now_ms)
-            if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-                earliest_ms = due_ms
-        for node_id, node in self._running.items():
-            if node_id not in self._paused:
-                due_ms = node.next_deadline_ms()
-                if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
-                    earliest_ms = due_ms
-        return earliest_ms
+            deadlines.append(self._state.log_store.next_deadline_ms(now_ms=now_ms))
+        deadlines += [node.next_deadline_ms() for node_id, node in self._running.items() if node_id not in self._paused]
+        return min((due_ms for due_ms in deadlines if due_ms is not None), default=None)
 
     def run_due(self, *, now_ms: int) -> None:
         """Run every deadline that has come, once; what it schedules for the same time waits for the next call."""
-        log_store = self._state.log_store
         self._channel.expire(now_ms=now_ms, after_each=self._process_ready)
+        if self._earliest.ms <= now_ms:
+            self._run_components(now_ms)
+
+    def _run_components(self, now_ms: int) -> None:
+        log_store = self._state.log_store
         if log_store is not None:
             log_store.expire(now_ms=now_ms)
             self._process_ready()

@@ -91,11 +91,12 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
     except WireError as error:
         reason = f"{route.name} version {api_version} does not decode: {error}"
         raise _undispatchable(reason, route, fixed) from error
-    refusal = None
-    try:
-        handler_request, handler_version = route.to_handler(request, api_version)
-    except KafkaError as error:  # The edition does not serve this request.
-        handler_request, handler_version, refusal = request, api_version, error
+    handler_request, handler_version, refusal = request, api_version, None
+    if route.is_translated:
+        try:
+            handler_request, handler_version = route.to_handler(request, api_version)
+        except KafkaError as error:  # The edition does not serve this request.
+            refusal = error
     warnings = tuple(f"{warning.path}: {warning.what}" for warning in found) if found else ()
     return IncomingRequest(
         route,

@@ -30,7 +30,7 @@ def record_request(
     if type(stored) is RawSaslToken:
         stored = stored_frame = None
     exchange: Exchange = Exchange(
-        journal.next_number(),
+        0,
         info.node_id,
         info.id,
         info.client,
@@ -64,7 +64,7 @@ def record_undispatchable(
     """Add a frame for which the connection is closed to the journal. frame: None for one that may be a secret."""
     now_ms, arrived_ns, size = arrival
     exchange = Exchange(
-        journal.next_number(),
+        0,
         info.node_id,
         info.id,
         info.client,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from mockbroker.state.timers import EarliestDeadline
+
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey
     from mockbroker.engine.outcome import Park
@@ -28,9 +30,10 @@ class DelayedRequest(Generic[R]):
 
 
 class Purgatory(Generic[R]):
-    """All parked requests of a cluster, by key in order of arrival, and by deadline."""
+    """All parked requests of a cluster, by key in order of arrival, and by deadline. earliest: of the cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, earliest: EarliestDeadline | None = None) -> None:
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self._by_key: dict[WakeKey, dict[int, DelayedRequest[R]]] = {}
         self._deadlines: list[tuple[int, int, int, DelayedRequest[R]]] = []
         self._entry_count = 0
@@ -51,6 +54,7 @@ class Purgatory(Generic[R]):
         if len(self._deadlines) >= self._sweep_size:
             self._sweep_deadlines()
         heapq.heappush(self._deadlines, (park.deadline_ms, number, self._entry_count, delayed))
+        self._earliest.ms = min(self._earliest.ms, park.deadline_ms)
         self.count += 1
         return delayed
 

@@ -33,13 +33,14 @@ class RequestRunner:
     output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
     that wait. muted: the connections that are throttled. quotas: counts requests while clients have quotas. time_ns:
     the clock by which handlers are measured for them; without one they take no time. recorder: writes the metadata
-    that a request has changed, if it is stored. clock: milliseconds of the cluster's clock.
+    that a request has changed, if it is stored. now_ms: milliseconds of the cluster's clock, which `Core` moves.
     """
 
-    def __init__(self, state: ClusterState, journal: Journal, *, clock: Callable[[], int]) -> None:
+    def __init__(self, state: ClusterState, journal: Journal, *, now_ms: int) -> None:
+        self.now_ms = now_ms
         self.output: list[Output] = []
         self.ready: deque[Connection] = deque()
-        self.purgatory: Purgatory[ActiveRequest] = Purgatory()
+        self.purgatory: Purgatory[ActiveRequest] = Purgatory(state.earliest_deadline)
         self.muted = MutedChannels(state.inter_broker, emit=self._emit, finish=self.finish)
         self.quotas: RequestQuotas | None = None
         self.time_ns: Callable[[], int] = lambda: 0
@@ -50,7 +51,6 @@ class RequestRunner:
         self._state = state
         self._running = state.inter_broker.nodes
         self._journal = journal
-        self._clock = clock
 
     def admit(self, connection: Connection, connections: Mapping[int, Connection]) -> None:
         """Accept a new connection, at once or later. connections: the open ones of the cluster, by number."""
@@ -58,7 +58,7 @@ class RequestRunner:
             from mockbroker.engine.connection_admission import ConnectionAdmission
 
             self._admission = ConnectionAdmission(self._state, connections, emit=self._emit, finish=self.finish)
-        self._admission.admit(connection, now_ms=self._clock())
+        self._admission.admit(connection, now_ms=self.now_ms)
 
     def _update_quotas(self) -> None:
         """Count requests from now on, or no more; what has been counted stays."""
@@ -78,13 +78,6 @@ class RequestRunner:
         """Write the changes that a caller outside a request has made. Raises: KAFKA_STORAGE_ERROR: they are undone."""
         if self.recorder is not None:
             self.recorder.write_changes()
-
-    def take_output(self) -> list[Output]:
-        """Take the pending output, in order. What it acknowledges is in the metadata log, if there is one."""
-        if self.recorder is not None:
-            self.recorder.write_pending()
-        output, self.output = self.output, []
-        return output
 
     def run(self, request: ActiveRequest) -> None:
         """Handle a request; a fault may have delayed it."""
@@ -107,7 +100,7 @@ class RequestRunner:
         connection, incoming = request.connection, request.incoming
         info = connection.info
         node = self._running[info.node_id]
-        ctx = Context(self._clock(), incoming.handler_version, incoming.client_id, info, node, self._state)
+        ctx = Context(self.now_ms, incoming.handler_version, incoming.client_id, info, node, self._state)
         if request.faults is not None:
             ctx.partition_errors = request.faults.partition_errors
         if request.throttle is not None:
@@ -138,7 +131,7 @@ class RequestRunner:
         if type(outcome) is Reply:  # Nearly always; a pattern costs more.
             response = outcome.response
             if throttle is not None:
-                response = throttle.record_answer(response, now_ms=self._clock())
+                response = throttle.record_answer(response, now_ms=self.now_ms)
             if request.faults is None:
                 self._send(request, self.complete_response(request, response))
             else:
@@ -149,18 +142,18 @@ class RequestRunner:
             case Park():
                 if throttle is not None:
                     throttle.stop_time()
-                parks_at_deadline = resumed is not None and outcome.deadline_ms <= self._clock()
+                parks_at_deadline = resumed is not None and outcome.deadline_ms <= self.now_ms
                 assert not parks_at_deadline, f"{request.incoming.route.name} parks again at its deadline"
                 number = resumed.number if resumed is not None else None
                 connection.parked = self.purgatory.add(request, outcome, number=number)
             case NoReply():
                 self._journal.leave_unanswered(request.exchange)
                 if throttle is not None:
-                    throttle.record_produced(now_ms=self._clock())
+                    throttle.record_produced(now_ms=self.now_ms)
                 self.finish_request(request)
             case CloseConnection(reason):
                 if throttle is not None:
-                    throttle.record_produced(now_ms=self._clock())
+                    throttle.record_produced(now_ms=self.now_ms)
                 self.end_with_close(request, reason)
             case ReplyAndClose(response, reason):
                 request.exchange.closed = reason
@@ -180,7 +173,8 @@ class RequestRunner:
     def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> tuple[Part, ...]:
         """Convert a handler's response to the frame body that is sent, in parts, and record it in the exchange."""
         incoming = request.incoming
-        response = incoming.route.to_wire(response, incoming.request)
+        if incoming.route.is_translated:
+            response = incoming.route.to_wire(response, incoming.request)
         parts = encode_response(incoming, response)
         request.exchange.response = response
         return parts
@@ -200,7 +194,7 @@ class RequestRunner:
         exchange.response_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         if exchange.request_frame is not None:
             exchange.response_parts = parts
-        exchange.answered_ms = self._clock()
+        exchange.answered_ms = self.now_ms
         self._journal.complete(exchange)
 
     def finish_request(self, request: ActiveRequest, *, at_least_ms: int = 0) -> None:
@@ -210,7 +204,7 @@ class RequestRunner:
         """
         throttle_ms = at_least_ms if request.throttle is None else max(request.throttle.throttle_ms, at_least_ms)
         if throttle_ms:
-            self.muted.mute(request.connection, throttle_ms, now_ms=self._clock())
+            self.muted.mute(request.connection, throttle_ms, now_ms=self.now_ms)
         else:
             self.finish(request.connection)
 
@@ -218,7 +212,7 @@ class RequestRunner:
         """Continue with the next request of a connection."""
         connection.is_busy = False
         if connection.active_ms is not None:
-            connection.active_ms = self._clock()
+            connection.active_ms = self.now_ms
         if connection.waiting:
             self.ready.append(connection)
 

@@ -32,9 +32,12 @@ Versions = tuple[int, int]
 class Route:
     """An API that the broker serves.
 
+    is_translated: whether the messages of its handler are others, to which `to_handler` and `to_wire` convert.
     versions: first and last version that is served. listed: the range in ApiVersions, where Kafka lists more versions
     than it serves. unstable: the last version with `unstable.api.versions.enable`, where it is a later one.
     """
+
+    is_translated = False
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ else:  # Defaults of type variables are new in Python 3.13.
 class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
     """A request as it was decoded, and its response if there is one.
 
+    number: from 1 on, in order of arrival; 0 until the journal has it.
     arrived_ms, answered_ms: the cluster's clock, milliseconds; None without an answer.
     arrived_ns, departed_ns: the wall clock when the last byte arrived and when the response was written to the socket,
     nanoseconds; 0 without a network server.

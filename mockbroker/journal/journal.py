@@ -54,18 +54,14 @@ class Journal:
         if len(self.client_ends) > ENDS_MAX:
             del self.client_ends[next(iter(self.client_ends))]
 
-    def next_number(self) -> int:
-        """The number of the next exchange, from 1 on."""
-        self._number += 1
-        return self._number
-
     @property
     def last_number(self) -> int:
         """The number of the newest exchange, 0 before the first."""
         return self._number
 
     def add(self, exchange: Exchange) -> None:
-        """Add the exchange of a request that has just been decoded."""
+        """Add the exchange of a request that has just been decoded, and give it the next number, from 1 on."""
+        self._number = exchange.number = self._number + 1
         self._exchanges.append(exchange)
         self._bytes += exchange.request_bytes
         if self._bytes > self.bytes_max or len(self._exchanges) > self.exchanges_max:

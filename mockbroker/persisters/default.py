@@ -285,7 +285,8 @@ class Persister:
         if self._is_closed:
             return
         self._is_working = True
-        self._send_batches(now_ms)
+        if self._batches:
+            self._send_batches(now_ms)
         while self._queue:
             operation = self._queue.popleft()
             node_id = self._known_coordinator(operation.key)
@@ -299,7 +300,7 @@ class Persister:
     def _known_coordinator(self, key: ShareKey) -> int:
         if self._metadata.is_cold and not self._metadata.has_internal_topic(CoordinatorKind.SHARE):
             return NO_COORDINATOR
-        return self._metadata.coordinator_id(CoordinatorKind.SHARE, str(key))
+        return self._metadata.find_coordinator_partition(CoordinatorKind.SHARE, str(key)).leader
 
     def _add_to_batch(self, operation: Operation, node_id: int) -> None:
         target = (node_id, operation.kind)
@@ -331,8 +332,6 @@ class Persister:
 
     def _send_batches(self, now_ms: int) -> None:
         """Send the waiting operations of each node and kind that has no request in flight: one request per group."""
-        if not self._batches:
-            return
         idle_targets = [target for target in self._batches if target not in self._in_flight]
         for target in idle_targets:
             self._in_flight.add(target)

@@ -110,6 +110,11 @@ class ReplicatedLogStore:
             for replication in self._running():
                 replication.apply_all()
 
+    @property
+    def announces_deadlines(self) -> bool:
+        """Each replica has its own."""
+        return False
+
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """The next time to clean logs or to write files, or None."""
         deadlines = (logs.next_deadline_ms(now_ms=now_ms) for logs in self._nodes.values())

@@ -19,7 +19,7 @@ from mockbroker.state.share.share_rules import RELEASED, ShareRules
 from mockbroker.state.streams.streams_group import StreamsGroup
 from mockbroker.state.streams.streams_rules import DEFAULT_STREAMS_RULES, StreamsRules
 from mockbroker.state.streams.topic_creation_errors import TopicCreationErrors
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import EarliestDeadline, Timers
 
 WaitKey = tuple[Hashable, ...]
 G = TypeVar("G", bound=Group)
@@ -42,7 +42,11 @@ class Groups:
     """
 
     def __init__(
-        self, topics: Topics, wake: Callable[[WaitKey], None], append_records: AppendRecords = discard_records
+        self,
+        topics: Topics,
+        wake: Callable[[WaitKey], None],
+        append_records: AppendRecords = discard_records,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self._topics = topics
         self._wake = wake
@@ -51,7 +55,7 @@ class Groups:
         self.streams_rules: StreamsRules = DEFAULT_STREAMS_RULES
         self.coordinator_rules = RULES_4_3
         self._groups: dict[str, Group] = {}
-        self.timers = Timers()
+        self.timers = Timers(earliest)
         self.topic_creation_errors = TopicCreationErrors()
         self.downgrade: Downgrade = lambda request: False
 

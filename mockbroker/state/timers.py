@@ -1,9 +1,10 @@
-"""Timers with names: sessions, rebalances and joins of groups, timeouts of transactions."""
+"""Timers with names: sessions, rebalances and joins of groups, timeouts of transactions; the earliest deadline."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Hashable
+from typing import Final
 
 TimerKey = tuple[Hashable, ...]
 #: The queue of deadlines is never swept below this number of entries.
@@ -15,10 +16,33 @@ INITIAL_DELAY = "initial delay"
 LIVENESS = frozenset({"session", "rebalance", "join", "sync"})
 
 
-class Timers:
-    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set."""
+#: Later than every deadline: there is none.
+NEVER_MS: Final = 1 << 62
+#: Earlier than every time: the components have to be asked.
+UNKNOWN_MS: Final = -NEVER_MS
+
+
+class EarliestDeadline:
+    """`ms` is not later than any deadline of a component, but may be earlier, as deadlines also move and end.
+
+    A component that gets a deadline lowers it where the deadline is earlier; one that would have to compute its
+    deadline sets UNKNOWN_MS. Only `Deadlines`, which has asked all of them, raises it.
+    """
+
+    __slots__ = ("ms",)
 
     def __init__(self) -> None:
+        self.ms: int = UNKNOWN_MS
+
+
+class Timers:
+    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set.
+
+    earliest: of the cluster.
+    """
+
+    def __init__(self, earliest: EarliestDeadline | None = None) -> None:
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._set_count = 0
@@ -31,6 +55,7 @@ class Timers:
         self._set_count += 1
         self._actions[key] = (deadline_ms, self._set_count, action)
         heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
+        self._earliest.ms = min(self._earliest.ms, deadline_ms)
 
     def _sweep(self) -> None:
         """Drop the deadlines that were moved or removed: a session's moves with each heartbeat and commit."""

@@ -63,7 +63,7 @@ class GroupLog:
         self.loading = PartitionLoads(cluster.inter_broker, logs.node_id)
         self._batch_rows: list[KeyAndValue] | None = None
         self._last_write_ms = 0
-        self.groups = Groups(cluster.metadata, cluster.wake, self._record)
+        self.groups = Groups(cluster.metadata, cluster.wake, self._record, cluster.earliest_deadline)
         self.groups.downgrade = self._downgrade
         self.groups.share_rules = cluster.rules
         self.groups.streams_rules = cluster.release.streams

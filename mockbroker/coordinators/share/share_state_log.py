@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
@@ -19,6 +21,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
+from mockbroker.state.timers import UNKNOWN_MS
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices
@@ -30,7 +33,7 @@ _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
 T = TypeVar("T")
 
 
-class LogPosition(NamedTuple):
+class LogPosition(msgspec.Struct, frozen=True, gc=False):
     """The end offset of a partition after a write; the leader epoch only where share state is in the partition log."""
 
     topic_id: bytes
@@ -194,6 +197,7 @@ class ShareStateLog:
         if self._snapshots_due_ms is None:
             self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
             self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+            self._cluster.earliest_deadline.ms = UNKNOWN_MS
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next snapshots or of the next pruning, or None."""

@@ -64,6 +64,7 @@ class TransactionLog:
             transaction_version=self._version,
             send=self._send_markers,
             append_record=self._record,
+            earliest=cluster.earliest_deadline,
         )
 
     def _version(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 from kwire import uuids
 from kwire.error_codes import ErrorCode
@@ -57,7 +58,7 @@ _WITHOUT_LOG_START = frozenset(
 )
 
 
-class _ProduceState(NamedTuple):
+class _ProduceState(msgspec.Struct, frozen=True):
     """One Produce request. guards: of transactional batches; awaited_rows: those that wait for replicas or the disk."""
 
     request: ProduceRequest
@@ -65,7 +66,7 @@ class _ProduceState(NamedTuple):
     awaited_rows: list[AwaitedRow]
 
 
-class _AcceptedRow(NamedTuple):
+class _AcceptedRow(msgspec.Struct, frozen=True):
     """A batch that can be appended; null records are refused only when they are."""
 
     topic: Topic
@@ -77,14 +78,13 @@ class _AcceptedRow(NamedTuple):
 _RowKey = tuple[tuple[str, bytes], int]
 
 
-class _CheckedRows:
+class _CheckedRows(msgspec.Struct):
     """The rows of a request after the checks. positions: topics and partitions in the order of the request."""
 
-    def __init__(self, request: ProduceRequest) -> None:
-        self.request = request
-        self.accepted: dict[_RowKey, _AcceptedRow] = {}
-        self.errors: dict[_RowKey, KafkaError] = {}
-        self.positions: dict[tuple[str, bytes], dict[int, None]] = {}
+    request: ProduceRequest
+    accepted: dict[_RowKey, _AcceptedRow] = msgspec.field(default_factory=dict)
+    errors: dict[_RowKey, KafkaError] = msgspec.field(default_factory=dict)
+    positions: dict[tuple[str, bytes], dict[int, None]] = msgspec.field(default_factory=dict)
 
 
 def produce(request: ProduceRequest, ctx: Context) -> Outcome:
@@ -200,7 +200,7 @@ def _find_writable_topic(data: TopicProduceData, ctx: Context) -> Topic:
 
 
 def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> PartitionProduceResponse:
-    topic, index, records = accepted
+    topic, index, records = accepted.topic, accepted.partition_index, accepted.records
     partition, acks = topic.partitions[index], job.request.acks
     log_start = -1
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -39,7 +39,7 @@ class _Topic(Protocol):
     def partitions(self) -> Sequence[_Partition]: ...
 
 
-class AcknowledgementResult(NamedTuple):
+class AcknowledgementResult(msgspec.Struct, frozen=True, gc=False):
     """The result of a partition's acknowledgements; a message only for errors of the share partition itself."""
 
     code: ErrorCode
@@ -47,11 +47,14 @@ class AcknowledgementResult(NamedTuple):
 
 
 class PendingAcknowledgements(msgspec.Struct):
-    """The acknowledgements of one request; `rows` is whole once `pending` is 0, and `key` is woken then."""
+    """The acknowledgements of one request, if it has any; `rows` is whole once `pending` is 0.
+
+    key: is woken then, if writes were in progress.
+    """
 
     group_id: str
     member_id: str
-    key: WakeKey
+    key: WakeKey = ()
     rows: dict[PartitionKey, AcknowledgementResult] = msgspec.field(default_factory=dict)
     pending: int = 0
 
@@ -70,17 +73,16 @@ def read_acknowledgement_batches(topics: Iterable[_Topic]) -> dict[PartitionKey,
 
 def start_acknowledgements(
     ctx: Context,
-    group_id: str,
-    member_id: str,
+    work: PendingAcknowledgements,
     batches_by_partition: dict[PartitionKey, list[AcknowledgementBatch]],
     *,
     is_renewal: bool,
-) -> PendingAcknowledgements:
+) -> None:
     """Check and apply the acknowledgements of a request; the writes are in progress when this returns.
 
     Raises: BrokenRequestError where 4.3.0 fails the whole request.
     """
-    work = PendingAcknowledgements(group_id, member_id, ctx.new_wake_key())
+    work.key = ctx.new_wake_key()
     empty: list[PartitionKey] = []
     to_apply: dict[PartitionKey, list[AcknowledgementBatch]] = {}
     for key, batches in batches_by_partition.items():
@@ -95,7 +97,6 @@ def start_acknowledgements(
         _acknowledge_partition(ctx, work, key, batches)
     if to_apply:  # Partitions without batches get a row only together with others (share-semantics 3.4).
         work.rows.update(dict.fromkeys(empty, AcknowledgementResult(ErrorCode.NONE)))
-    return work
 
 
 def _check_partition(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mockbroker.engine.context import Context
+    from mockbroker.engine.request_throttle import RequestThrottle
 
 #: How long a response waits for writes before a repeated check: longer than the persister retries.
 _WRITE_TIMEOUT_MS = 300_000
@@ -125,9 +126,9 @@ class DelayedShareFetch(msgspec.Struct):
         """Acquire if the fetch is complete: enough bytes, an error, or the time is up (share-semantics 1.7)."""
         request, is_late = self.request, ctx.now_ms >= self.deadline_ms
         offsets = {
-            key: partition.next_fetch_offset()
+            key: offset
             for key, partition in self.partitions.items()
-            if partition.status is PartitionStatus.ACTIVE and partition.can_acquire()
+            if partition.status is PartitionStatus.ACTIVE and (offset := partition.next_acquirable_offset()) is not None
         }
         if not offsets:
             if is_late:
@@ -164,12 +165,12 @@ class DelayedShareFetch(msgspec.Struct):
         maybeReadFromLog and
         combineLogReadResponse).
         """
-        logs, isolation, limits = ctx.node.logs, self.isolation, self.limits
+        logs, isolation, limits, rng = ctx.node.logs, self.isolation, self.limits, ctx.rng
 
         def read(keys: list[PartitionKey]) -> dict[PartitionKey, PartitionRead]:
             if not keys:
                 return {}
-            shares = limits or split_max_bytes(max_bytes, keys, ctx.rng, count=len(offsets))
+            shares = limits or split_max_bytes(max_bytes, keys, rng, count=len(offsets))
             fetch_offsets = {key: offsets[key] for key in keys}
             return read_partitions(
                 logs,
@@ -190,9 +191,11 @@ class DelayedShareFetch(msgspec.Struct):
         for key, partition_read in unpositioned.items():
             if partition_read.error is None and partition_read.log_start is None:
                 self.partitions[key].known_offset = partition_read.offset
-        shares = limits or split_max_bytes(max_bytes, list(offsets), ctx.rng)
+        shares = limits or split_max_bytes(max_bytes, list(offsets), rng)
         min_bytes = min(self.request.min_bytes, max_bytes)
-        if not has_min_bytes(logs, offsets, shares, isolation, min_bytes=min_bytes):
+        # One byte is there where a record was read.
+        has_enough = min_bytes <= 1 and any(each.batches and shares[key] > 0 for key, each in unpositioned.items())
+        if not has_enough and not has_min_bytes(logs, offsets, shares, isolation, min_bytes=min_bytes):
             return read(list(offsets)) if is_late else None
         if not unpositioned:
             return read(list(offsets))
@@ -270,7 +273,7 @@ class DelayedShareFetch(msgspec.Struct):
         epoch = self.request.share_session_epoch
         lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
         assert isinstance(lock_ms, int)
-        is_throttled = self._is_throttled(ctx, rows)
+        is_throttled = ctx.throttle is not None and self._is_throttled(ctx, ctx.throttle, rows)
         if epoch > INITIAL_EPOCH:
             if self.session.epoch != next_epoch(epoch):
                 # Another connection has used the session meanwhile; records acquired here stay locked.
@@ -308,13 +311,13 @@ class DelayedShareFetch(msgspec.Struct):
             node_endpoints=[] if hints is None else hints.endpoints(),
         )
 
-    def _is_throttled(self, ctx: Context, rows: Mapping[PartitionKey, PartitionData]) -> bool:
+    def _is_throttled(
+        self, ctx: Context, throttle: RequestThrottle, rows: Mapping[PartitionKey, PartitionData]
+    ) -> bool:
         """Count the rows, where clients have quotas. Returns: whether the member gets none of them.
 
         Records that it would have got stay acquired, as in Kafka.
         """
-        if ctx.throttle is None:
-            return False
         if self.request.share_session_epoch > INITIAL_EPOCH:
             is_present = self.session.epoch == next_epoch(self.request.share_session_epoch)
             rows = {
@@ -324,7 +327,7 @@ class DelayedShareFetch(msgspec.Struct):
                 and self.session.would_include(key, has_records=len(row.records) > 0, has_error=row.error_code != 0)
             }
         size = measure_response(ShareFetchResponse(responses=_group_rows(rows)), ctx.api_version)
-        return ctx.throttle.record_fetch(size, now_ms=ctx.now_ms) > 0
+        return throttle.record_fetch(size, now_ms=ctx.now_ms) > 0
 
     def _present_topic_id(self, key: PartitionKey, ctx: Context) -> bytes:
         """The id of the topic that has the name of this session's topic now."""

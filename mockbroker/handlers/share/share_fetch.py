@@ -83,10 +83,10 @@ def share_fetch(request: ShareFetchRequest, ctx: Context) -> Outcome:
         if request.share_session_epoch != FINAL_EPOCH:
             names += [partition.topic_name for partition in session.partitions.values()]
         _require_names(names)
-    batches = acknowledge_partitions.read_acknowledgement_batches(request.topics) if has_batches else {}
-    acknowledgements = acknowledge_partitions.start_acknowledgements(
-        ctx, group_id, member_id, batches, is_renewal=request.is_renew_ack
-    )
+    acknowledgements = PendingAcknowledgements(group_id, member_id)
+    if has_batches:
+        batches = acknowledge_partitions.read_acknowledgement_batches(request.topics)
+        acknowledge_partitions.start_acknowledgements(ctx, acknowledgements, batches, is_renewal=request.is_renew_ack)
     wait = DelayedShareFetch(request, session, acknowledgements, ctx.now_ms + request.max_wait_ms)
     if request.share_session_epoch == FINAL_EPOCH or renews:
         wait.skip_fetch()
@@ -107,13 +107,9 @@ def share_acknowledge(request: ShareAcknowledgeRequest, ctx: Context) -> Outcome
     if ctx.cluster.authorizer is not None:
         topics = [ctx.cluster.metadata.topic_by_id(topic.topic_id) for topic in request.topics if topic.partitions]
         _require_names([None if topic is None else topic.name for topic in topics])
-    work = acknowledge_partitions.start_acknowledgements(
-        ctx,
-        group_id,
-        member_id,
-        acknowledge_partitions.read_acknowledgement_batches(request.topics),
-        is_renewal=request.is_renew_ack,
-    )
+    work = PendingAcknowledgements(group_id, member_id)
+    batches = acknowledge_partitions.read_acknowledgement_batches(request.topics)
+    acknowledge_partitions.start_acknowledgements(ctx, work, batches, is_renewal=request.is_renew_ack)
     return _finish_acknowledge(work, ctx, is_final=request.share_session_epoch == FINAL_EPOCH)
 
 

@@ -180,8 +180,9 @@ def join_acquired(batches: Sequence[StoredBatch], first: int, last: int) -> byte
 
     A single batch that was read is always included. Bytes are not copied where the batches are adjacent.
     """
-    if batches[0].base_offset <= first and last <= batches[0].last_offset:
-        return batches[0].raw
+    first_batch = batches[0]
+    if first_batch.base_offset <= first and last <= first_batch.last_offset:
+        return first_batch.raw
     low = max(0, bisect_right(batches, first, key=_base_offset) - 1)
     end = bisect_right(batches, last, low, key=_base_offset)
     return join_batches(batches[low : max(end, low + 1)])

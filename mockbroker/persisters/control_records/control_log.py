@@ -182,11 +182,10 @@ class ShareControlLog:
         Raises: NotReady, after the write timeout COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR in another leader epoch, as
         the end of the log may have been truncated in between.
         """
-        topic_id, index, end_offset, leader_epoch = position
-        log = self._open_index(ShareKey("", topic_id, index)).log
-        if log.leader_epoch != leader_epoch:
+        log = self._open_index(ShareKey("", position.topic_id, position.shard)).log
+        if log.leader_epoch != position.leader_epoch:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"leader epoch {log.leader_epoch} has begun")
-        if log.high_watermark >= end_offset:
+        if log.high_watermark >= position.end_offset:
             return
         if now_ms - since_ms < self._cluster.config.integer("share.coordinator.write.timeout.ms"):
             raise NotReady

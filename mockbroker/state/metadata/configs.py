@@ -12,6 +12,7 @@ from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigKey, ConfigType, Scope, Value
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
+from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
 
 #: The broker's names for a topic's configuration; the first one that is set is used. The number is the factor
 #: to the topic's unit (hours to milliseconds). Source: Kafka's ServerTopicConfigSynonyms.
@@ -136,6 +137,8 @@ class Configs:
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
         self.generation = 0
+        #: Of the cluster; here since the deadlines of the log cleaner depend on the configuration.
+        self.earliest_deadline = EarliestDeadline()
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
         self._effective: dict[tuple[ResourceKind, str], EffectiveConfig] = {}
@@ -192,10 +195,14 @@ class Configs:
             self._overrides[resource] = dict(given)
         else:
             self._overrides.pop(resource, None)
-        self.generation += 1
+        self._count_change()
         self.changes[resource.kind] += 1
         for listener in self._listeners:
             listener(resource, before, given)
+
+    def _count_change(self) -> None:
+        self.generation += 1
+        self.earliest_deadline.ms = UNKNOWN_MS
 
     def add_listener(self, listener: ConfigListener) -> None:
         """Call `listener(resource, before, after)` after each change of a resource."""
@@ -223,7 +230,7 @@ class Configs:
         """Remove the configuration of a deleted topic or group."""
         self._overrides.pop(resource, None)
         self._effective.pop((resource.kind, resource.name), None)
-        self.generation += 1
+        self._count_change()
 
     def value(self, resource: Resource, key: ConfigKey) -> Value:
         """The effective typed value of a key of this resource."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+import msgspec
+
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share.in_flight_batch import NO_MEMBER, InFlightBatch, InFlightState, RecordEvent, RecordState
@@ -32,7 +34,7 @@ class AcknowledgementBatch(NamedTuple):
     types: Sequence[int]
 
 
-class AcknowledgementResult(NamedTuple):
+class AcknowledgementResult(msgspec.Struct, frozen=True):
     """The result of an acknowledgement: an error, a write that must come first, or (neither) complete."""
 
     error: KafkaError | None = None
@@ -119,7 +121,7 @@ def _acknowledge_batch(
             if not is_full or is_cut or len(types) > 1:
                 window.split_batch(batch)
         for first, last, state in batch.entries(max(ack_first, window.start_offset), ack_last):
-            error = _check_holder(state, member_id, f"offset {first}")
+            error = None if state is whole else _check_holder(state, member_id, f"offset {first}")
             kind = _TYPES[types[first - ack_first if len(types) > 1 else 0]]
             if error is None and kind is AcknowledgeType.RENEW:
                 error = _renew(partition, first, last, state, now_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -253,7 +253,7 @@ def acquire_records(
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
     batch_size: int = 500,
     max_records: int = 500,
-    aborted: Iterable[RecordSpan] = (),
+    aborted: Sequence[RecordSpan] = (),
 ) -> list[AcquiredRun]:
     """Acquire records for a member out of record batches that were read from the log.
 
@@ -287,6 +287,8 @@ def acquire_records(
     else:
         _acquire_between_hidden(window.hidden, acquisition, fetch_offset)
     _record_history(acquisition)
+    if not aborted:
+        return acquisition.runs
     return _subtract_spans(acquisition.runs, _archive_aborted(partition, aborted, now_ms))
 
 
@@ -350,9 +352,9 @@ def _record_history(acquisition: Acquisition) -> None:
             history.record_acquisition(first, last, acquisition.member_id, delivery_count, now_ms=acquisition.now_ms)
 
 
-def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan], now_ms: int) -> list[RecordSpan]:
-    window, spans, reason = partition.window, list(aborted), (HistoryEvent.ABORTED, now_ms)
-    for span in spans:
+def _archive_aborted(partition: SharePartition, aborted: Sequence[RecordSpan], now_ms: int) -> Sequence[RecordSpan]:
+    window, reason = partition.window, (HistoryEvent.ABORTED, now_ms)
+    for span in aborted:
         floor = window.floor(span.base_offset)
         if floor is None:
             # The log's start, and the window's with it, is inside the batch: 4.3.0 does not find its first offset.
@@ -360,7 +362,7 @@ def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan], n
         batches = window.starting_between(floor.first, span.last_offset)
         offsets = range(span.base_offset, span.last_offset + 1)
         window.delivery_complete_count += window.archive_offsets(offsets, batches, RecordState.ACQUIRED, reason)
-    return spans
+    return aborted
 
 
 def _subtract_spans(runs: list[AcquiredRun], spans: Sequence[RecordSpan]) -> list[AcquiredRun]:

@@ -6,6 +6,8 @@ import heapq
 from itertools import count
 from typing import Protocol
 
+from mockbroker.state.timers import EarliestDeadline
+
 
 class LockedPartition(Protocol):
     """The share partition whose records a lock covers."""
@@ -36,10 +38,11 @@ class AcquisitionLocks:
     """Locks by deadline; locks of one deadline expire in the order in which they were started.
 
     Most locks are cancelled long before their deadline, so the queue is swept whenever it has doubled: it holds at most
-    twice the running locks, and the sweeps cost each start a constant share.
+    twice the running locks, and the sweeps cost each start a constant share. earliest: of the cluster.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, earliest: EarliestDeadline | None = None) -> None:
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self._heap: list[tuple[int, int, AcquisitionLock]] = []
         self._sequence = count()
         self._sweep_size = _MIN_SWEEP_SIZE
@@ -55,6 +58,7 @@ class AcquisitionLocks:
             self._sweep_size = max(_MIN_SWEEP_SIZE, 2 * len(self._heap))
         lock = AcquisitionLock(partition, first, last, deadline_ms)
         heapq.heappush(self._heap, (deadline_ms, next(self._sequence), lock))
+        self._earliest.ms = min(self._earliest.ms, deadline_ms)
         return lock
 
     def next_deadline_ms(self) -> int | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum, auto
-from typing import NamedTuple
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -17,9 +18,14 @@ from mockbroker.state.share.acquisition_locks import AcquisitionLock
 NO_MEMBER = ""
 
 
+#: ACKNOWLEDGED and ARCHIVED.
+_TERMINAL = 2, 4
+
+
 class RecordState(IntEnum):
     """Delivery state of a record, with the ids that the share coordinator stores.
 
+    is_terminal: whether the record is complete for this group.
     ARCHIVING: the record is being written to the group's dead-letter queue (KIP-1191). UNCOMMITTED is never stored; it
     only exists where leaders of read-committed groups read transaction markers.
     """
@@ -31,10 +37,10 @@ class RecordState(IntEnum):
     ARCHIVING = 3
     ARCHIVED = 4
 
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the record is complete for this group."""
-        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
+    is_terminal: bool
+
+    def __init__(self, number: int) -> None:
+        self.is_terminal = number in _TERMINAL
 
 
 class RecordEvent(IntEnum):
@@ -74,7 +80,7 @@ TRANSITIONS: dict[RecordState, dict[RecordEvent, RecordState]] = {
 }
 
 
-class RollbackState(NamedTuple):
+class RollbackState(msgspec.Struct, frozen=True, gc=False):
     """What a failed write restores, and the delivery limit at the start of the transition."""
 
     state: RecordState

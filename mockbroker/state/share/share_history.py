@@ -41,7 +41,7 @@ class HistoryEvent(Enum):
     DEAD_LETTER_FAILED = "dead letter failed"
 
 
-class HistoryEntry(msgspec.Struct, eq=False):
+class HistoryEntry(msgspec.Struct, eq=False, gc=False):
     """One run of offsets and its event. `member_id`: the member that held the run or caused the event, or none."""
 
     key: Hashable

@@ -132,10 +132,15 @@ class SharePartition:
         """The offset from which the log is read next (share-semantics 2.2)."""
         return self.window.next_fetch_offset(includes_transitions=self.rules.fetch.looks_for_unwritten_releases)
 
+    def next_acquirable_offset(self) -> int | None:
+        """`next_fetch_offset`, if there is something to deliver again or the limit allows new records; else None."""
+        window, offset = self.window, self.next_fetch_offset()
+        may_acquire = offset != window.end_offset + 1 or window.in_flight_count < self.in_flight_limit
+        return offset if may_acquire else None
+
     def can_acquire(self) -> bool:
-        """Whether a fetch may return records: some to deliver again, or new ones below the limit."""
-        window = self.window
-        return self.next_fetch_offset() != window.end_offset + 1 or window.in_flight_count < self.in_flight_limit
+        """Whether a fetch may return records."""
+        return self.next_acquirable_offset() is not None
 
     # Loading and fencing.
 

@@ -12,6 +12,7 @@ from mockbroker.state.share.pending_write import PendingWrite
 from mockbroker.state.share.share_history import ShareHistory
 from mockbroker.state.share.share_partition import SharePartition
 from mockbroker.state.share.share_rules import RELEASED, ShareRules
+from mockbroker.state.timers import EarliestDeadline
 
 WakeKey = tuple[Hashable, ...]
 
@@ -33,10 +34,12 @@ class SharePartitions:
         serves_dead_letters: Callable[[], bool],
         history: ShareHistory | None = None,
         rules: ShareRules = RELEASED,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         """Args: wake: wakes the requests waiting for a key. send_write: sends writes of expired locks.
 
         send_dead_letter, serves_dead_letters: see `SharePartition`. history: the history of all share partitions.
+        earliest: of the cluster.
         """
         self._history = history
         self._rules = rules
@@ -44,7 +47,7 @@ class SharePartitions:
         self._send_write = send_write
         self._send_dead_letter = send_dead_letter
         self._serves_dead_letters = serves_dead_letters
-        self._locks = AcquisitionLocks()
+        self._locks = AcquisitionLocks(earliest)
         self._partitions: dict[tuple[str, bytes, int], SharePartition] = {}
 
     def __len__(self) -> int:

@@ -36,13 +36,9 @@ class ShareKey(NamedTuple):
     topic_id: bytes
     partition: int
 
+    @lru_cache(maxsize=1024)  # noqa: B019 (each write asks for the coordinator of its key several times)
     def __str__(self) -> str:
-        return _key_text(self)
-
-
-@lru_cache(maxsize=1024)  # Each write asks for the coordinator of its key several times.
-def _key_text(key: ShareKey) -> str:
-    return f"{key.group_id}:{uuids.to_text(key.topic_id)}:{key.partition}"
+        return f"{self.group_id}:{uuids.to_text(self.topic_id)}:{self.partition}"
 
 
 class StoredState(msgspec.Struct, frozen=True):
@@ -82,7 +78,7 @@ StateRecord = StateSnapshot | StateUpdate
 _NO_STATE = StoredState(0, 0, 0, UNINITIALIZED_START, -1, (), 0, 0)
 
 
-class StateWrite(NamedTuple):
+class StateWrite(msgspec.Struct, frozen=True):
     """A write of a leader. A state or leader epoch of -1 is not compared."""
 
     state_epoch: int
@@ -286,7 +282,7 @@ class ShareCoordinator:
         complete = stored.delivery_complete_count
         if write.start_offset == stored.start_offset:
             complete = max(complete, write.delivery_complete_count)
-        return write._replace(start_offset=stored.start_offset, delivery_complete_count=complete)
+        return replace(write, start_offset=stored.start_offset, delivery_complete_count=complete)
 
     def _merge_change(self, stored: StoredState, change: StateWrite | StateUpdate) -> tuple[int, StateBatches]:
         """The start and the states after a change."""

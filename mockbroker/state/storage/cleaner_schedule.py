@@ -19,6 +19,7 @@ from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
 from mockbroker.state.storage.log_config import CleanerRules, TopicConfigs
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
 
 _NO_LOGS: tuple[TopicPartitionKey, ...] = ()
 
@@ -77,9 +78,12 @@ FindLog = Callable[[TopicPartitionKey], tuple[str, PartitionLog] | None]
 
 
 class CleanerSchedule:
-    """Cleans the logs that `mark_changed` names. started_ms: the start of the brokers."""
+    """Cleans the logs that `mark_changed` names. started_ms: the start of the brokers. earliest: of the cluster."""
 
-    def __init__(self, configs: TopicConfigs, log_of: FindLog, *, started_ms: int) -> None:
+    def __init__(
+        self, configs: TopicConfigs, log_of: FindLog, *, started_ms: int, earliest: EarliestDeadline | None = None
+    ) -> None:
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self._configs = configs
         self._log_of = log_of
         self._started_ms = started_ms
@@ -97,11 +101,13 @@ class CleanerSchedule:
         shape = self._postponed.get(key)
         if shape is None or not shape.is_unchanged():
             self._changed_logs[key] = None
+            self._earliest.ms = UNKNOWN_MS
 
     def forget_log(self, key: TopicPartitionKey) -> None:
         """A log was deleted with its topic."""
         self._postponed.pop(key, None)
         self._changed_logs[key] = None
+        self._earliest.ms = UNKNOWN_MS
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When the next log may have to be cleaned, or None."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
+    from mockbroker.state.timers import EarliestDeadline
 
 Wake = Callable[[tuple[Hashable, ...]], None]
 
@@ -50,6 +51,11 @@ class ClusterLogs(Protocol):
     def update_replicas(self, *, only_followed: bool = False) -> None:
         """Update replicas and high watermarks after elections and ISR changes."""
 
+    @property
+    def announces_deadlines(self) -> bool:
+        """Whether the cluster's `EarliestDeadline` includes those of the logs; otherwise they are asked each time."""
+        ...
+
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """The next time of `expire`, or None."""
 
@@ -63,7 +69,7 @@ class LogStore:
     A record is on every replica that follows at once; for a replica that has stopped, its own end is stored until it is
     elected. A log exists until its topic is deleted.
     started_ms: the start of the brokers, which the periodic checks of the cleaner are counted from. budget: of the
-    memory of all logs. directory: of the logs, None to have them in memory.
+    memory of all logs. directory: of the logs, None to have them in memory. earliest: of the cluster.
     """
 
     def __init__(
@@ -75,7 +81,9 @@ class LogStore:
         started_ms: int = 0,
         budget: MemoryBudget | None = None,
         directory: LogDirectory | None = None,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
+        self._earliest = earliest
         self._metadata = metadata
         self._configs = configs
         self._wake = wake
@@ -204,6 +212,11 @@ class LogStore:
             least = min_in_sync(self._configs.topic(topic.name), len(partition.replicas))
             advance_high_watermark(log, stopped, in_sync=partition.isr, min_count=least)
 
+    @property
+    def announces_deadlines(self) -> bool:
+        """Logs in memory do; with files there are also those of writing them."""
+        return self._disk is None
+
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """The next time to clean logs, by default a week after the first record, or to write files; or None."""
         cleaner = self._cleaner_schedule
@@ -224,14 +237,18 @@ class LogStore:
 
     def _on_offsets_changed(self, wake_key: tuple[Hashable, ...], key: TopicPartitionKey) -> None:
         self._wake(wake_key)
-        self._on_log_changed(key)
+        (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
     def _on_log_changed(self, key: TopicPartitionKey) -> None:
-        if self._cleaner_schedule is None:
-            from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+        (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
-            self._cleaner_schedule = CleanerSchedule(self._configs, self._find_log, started_ms=self._started_ms)
-        self._cleaner_schedule.mark_changed(key)
+    def _create_cleaner_schedule(self) -> CleanerSchedule:
+        from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+
+        self._cleaner_schedule = CleanerSchedule(
+            self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
+        )
+        return self._cleaner_schedule
 
     def _find_log(self, key: TopicPartitionKey) -> tuple[str, PartitionLog] | None:
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])

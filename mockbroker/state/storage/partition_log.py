@@ -384,7 +384,8 @@ class PartitionLog:
             self._verification_guards.check_sequence(batch, is_first=is_first)
 
     def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
-        first, epoch = (self.end_offset, self.leader_epoch) if batch.magic == 2 else (batch.base_offset, NO_EPOCH)
+        epoch = self._leader_epochs.latest_epoch if batch.magic == 2 else NO_EPOCH
+        first = self.end_offset if batch.magic == 2 else batch.base_offset
         last_offset = first + batch.last_offset - batch.base_offset
         new = NewBatch(first, last_offset, max_timestamp, epoch, hidden)
         self.storage.append(data, new, self._rules(), now_ms=now_ms)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.settings import read_int
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import EarliestDeadline, Timers
 from mockbroker.state.transaction.transaction import (
     EPOCH_BUMP_SINCE,
     EPOCH_LAST,
@@ -65,6 +65,7 @@ class TransactionCoordinator:
         transaction_version: Callable[[], int],
         send: Callable[[TransactionEnd, frozenset[TopicPartition], int], None],
         append_record: Callable[[Transaction, int], None] = lambda transaction, now_ms: None,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self._ids = ids
         self._config = config
@@ -73,7 +74,7 @@ class TransactionCoordinator:
         self._send_to_partitions = send
         self._append_record = append_record
         self._transactions: dict[str, Transaction] = {}
-        self.timers = Timers()
+        self.timers = Timers(earliest)
 
     def find_transaction(self, transactional_id: str) -> Transaction | None:
         """The state of a transactional id, None if it is unknown. Raises: NOT_COORDINATOR."""

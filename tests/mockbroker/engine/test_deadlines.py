@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.timers import UNKNOWN_MS
 from tests.support.brokers.broker import Broker
 
 
@@ -53,3 +55,49 @@ def test_the_next_deadline_is_that_of_the_request_once_the_session_of_a_member_i
     assert before_ms < due_ms
     assert broker.core.next_deadline_ms() == due_ms
     assert broker.core.parked_count == 1
+
+
+def test_a_request_leaves_the_earliest_deadline_known() -> None:
+    broker = _broker()
+    _park_fetch(broker, 7_000)
+    broker.advance(0)
+    due_ms = broker.now_ms + 7_000
+
+    assert broker.core.state.earliest_deadline.ms == due_ms
+    broker.advance(1_000)
+    assert broker.core.advance(broker.now_ms) == due_ms
+
+
+def test_the_core_returns_a_time_that_is_no_deadline_any_more_until_that_time_comes() -> None:
+    broker = _broker()
+    _park_fetch(broker, 7_000)
+    due_ms = broker.now_ms + 7_000
+    broker.disconnect("fetch")
+
+    assert broker.core.next_deadline_ms() is None
+    assert broker.core.advance(due_ms - 1) == due_ms
+    assert broker.core.advance(due_ms) is None
+
+
+def test_the_earliest_deadline_is_unknown_after_a_change_of_configuration() -> None:
+    broker = _broker()
+    _park_fetch(broker, 7_000)
+    broker.advance(0)
+
+    broker.core.state.configs.set_overrides(Resource(ResourceKind.TOPIC, "t"), {"retention.ms": "1000"})
+
+    assert broker.core.state.earliest_deadline.ms == UNKNOWN_MS
+
+
+def test_the_deadlines_of_a_paused_node_count_again_when_it_goes_on() -> None:
+    broker = _broker()
+    _add_member(broker, 6_000)
+    due_ms = broker.core.next_deadline_ms()
+    broker.core.pause_node(0, broker.now_ms)
+    broker.advance(1_000)
+    broker.core.resume_node(0, broker.now_ms)
+    broker.advance(0)
+
+    assert due_ms is not None
+    assert broker.core.state.earliest_deadline.ms <= due_ms
+    assert broker.core.next_deadline_ms() == due_ms

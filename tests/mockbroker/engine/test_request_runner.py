@@ -29,7 +29,7 @@ class _Requests:
     def __init__(self, outcome: Outcome | KafkaError) -> None:
         self.broker = Broker()
         self.journal = Journal()
-        self.runner = RequestRunner(self.broker.core.state, self.journal, clock=lambda: _NOW_MS)
+        self.runner = RequestRunner(self.broker.core.state, self.journal, now_ms=_NOW_MS)
         frame = headers.encode_request(ListGroupsRequest(), _VERSION, 7, "client")
         incoming = decode_request(frame, self.broker.core.routes)
         incoming = msgspec.structs.replace(incoming, route=_RouteTo(outcome, incoming.route))

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from kwire.error_codes import ErrorCode
-from mockbroker.state.share.acknowledgement import AcknowledgementBatch, BrokenRequestError, check_structure
+from mockbroker.state.share.acknowledgement import (
+    AcknowledgementBatch,
+    AcknowledgementResult,
+    BrokenRequestError,
+    check_structure,
+)
 from mockbroker.state.share.share_partition import PartitionStatus
 from tests.support.brokers.share_partitions import (
     ACCEPT,
@@ -80,7 +85,7 @@ def test_1_4_renewal_restarts_the_lock_and_writes_nothing() -> None:
     leader.advance(20_000)
     settlement = leader.start_acknowledgement("m1", (0, 4, [RENEW]))
 
-    assert settlement == (None, None)
+    assert settlement == AcknowledgementResult()
     assert leader.advance(29_999) == 0
     assert leader.advance(1) == 5
 
