@@ -18,8 +18,8 @@ from kwire.capture.index.sparse import read_sparse
 
 if TYPE_CHECKING:
     from kwire.capture.columnar.recovery.recovery_builder import RecoveredPart
-    from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.frame_headers import IndexedNumbers
+    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.index.flows.frame_headers import StoredNumbers
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
 # Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them.
@@ -88,7 +88,7 @@ class RecoveredIndex(Index):
             return merged.select(np.lexsort((merged.flow, merged.completed_by)))
         return merged.select(np.argsort(merged.completed_by, kind="stable"))
 
-    def body_fragments(self) -> tuple[IndexedNumbers, IndexedNumbers]:
+    def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
         """File offset and size of the fragments of bodies."""
         at, size = super().body_fragments()
         firsts = np.array(self._fragment_firsts, dtype=np.int64)
@@ -108,9 +108,17 @@ class RecoveredIndex(Index):
 class _Fragments:
     """The fragments of the index and those of recovered flows."""
 
-    def __init__(self, before: IndexedNumbers, recovered: IndexedNumbers) -> None:
+    def __init__(self, before: StoredNumbers, recovered: StoredNumbers) -> None:
         self._before = before
         self._recovered = recovered
 
     def __getitem__(self, number: int, /) -> int:
         return self._recovered[number] if number >= FRAGMENTS_START else self._before[number]
+
+    def take(self, numbers: Ints) -> Ints:
+        """The numbers at these indexes."""
+        is_recovered = numbers >= FRAGMENTS_START
+        out = np.empty(len(numbers), dtype=np.int64)
+        out[is_recovered] = self._recovered.take(numbers[is_recovered])
+        out[~is_recovered] = self._before.take(numbers[~is_recovered])
+        return out
