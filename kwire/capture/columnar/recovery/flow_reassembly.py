@@ -10,6 +10,9 @@ from bisect import bisect_left, insort
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from kwire.capture.columnar.recovery.packet_block import CONTROL
 from kwire.capture.index.flows.flow_table import FIN_END, RST_END
 from kwire.capture.index.flows.reorder_limits import COUNT_MAX, SIZE_MAX
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
@@ -19,6 +22,9 @@ from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from kwire.capture.columnar.recovery.packet_block import PacketBlock, PacketTable
+    from kwire.capture.index.arrays import Ints
 
 # Above every packet number.
 AFTER_CAPTURE = 1 << 62
@@ -30,11 +36,14 @@ NO_HEAD = -5
 
 _SEQ_HALF = 1 << 31
 _SEQ = itemgetter(0)
-_CONTROL = SYN | FIN | RST
+# Shorter runs are added packet by packet; this many packets at once. Acknowledgements of a run are near each other.
+_RUN_MIN = 16
+_ROWS_COUNT = 32
+_ACK_DISTANCE_MAX = 1 << 30
 
 
 class PacketRow(NamedTuple):
-    """A packet. at, captured, missing: of its payload. head, word: the first two words of the payload, as numbers."""
+    """A packet, with the values of `PacketTable`."""
 
     number: int
     ts: int
@@ -120,6 +129,30 @@ class _Stream:
     def is_near(self, seq: int) -> bool:
         return self.start is not None and (seq - self.next + RESENT_DISTANCE_MAX) & SEQ_MASK <= 2 * RESENT_DISTANCE_MAX
 
+    def add_segments(self, packets: PacketTable, rows: Ints, order: Ints) -> None:
+        """Add the payloads of packets in order, when nothing is buffered. Args: order: of the piece of each."""
+        size, missing, ts, number = (
+            packets.captured[rows],
+            packets.missing[rows],
+            packets.ts[rows],
+            packets.number[rows],
+        )
+        ends = np.cumsum(size + missing)
+        offset = self.reached - self.base + ends - size - missing
+        has_rest = missing > 0
+        place = np.arange(len(rows)) + np.cumsum(has_rest) - has_rest
+        pieces = np.empty((9, len(rows) + int(has_rest.sum())), dtype=np.int64)
+        head, word = packets.head[rows], packets.word[rows]
+        pieces[:, place] = order, offset, size, packets.at[rows], ts, number, number, head, word
+        rest, none = np.nonzero(has_rest)[0], np.zeros(int(has_rest.sum()), dtype=np.int64)
+        parts = order + 1, offset + size, missing, ts, number
+        order, offset, missing, rest_ts, number = (each[rest] for each in parts)
+        cause, head = none + SNAPLEN, none + NO_HEAD
+        pieces[:, place[rest] + 1] = order, offset, missing, cause, rest_ts, none, number, head, none
+        self.pieces += zip(*pieces.tolist(), strict=True)
+        self.next = self.reached = self.reached + int(ends[-1])
+        self.last_ts = int(ts[-1])
+
     def is_far_behind(self, seq: int) -> bool:
         return (seq - self.next + _SEQ_HALF) & SEQ_MASK < _SEQ_HALF - RESENT_DISTANCE_MAX
 
@@ -144,13 +177,50 @@ class FlowReassembly:
         self._is_closed = False
         self._is_established = False
 
-    def add_packets(self, rows: Iterable[tuple[int, ...]]) -> None:
-        """Add packets in the order of the capture, each as a `PacketRow`."""
+    def add_packets(self, block: PacketBlock, begin: int, end: int) -> None:
+        """Add some packets of a block, in the order of the capture."""
+        while begin < end and not (self.has_failed or self._is_closed):
+            stop = min(block.run_end(begin), end)
+            if stop - begin >= _RUN_MIN and self._add_run(block.columns, begin, stop):
+                begin = stop
+                continue
+            stop = min(begin + _ROWS_COUNT, end)
+            self._add_rows(block.rows(begin, stop))
+            begin = stop
+
+    def _add_run(self, packets: PacketTable, begin: int, stop: int) -> bool:
+        """Add packets in order to streams in order. Returns: whether they are."""
+        if not self._is_established or any(stream.buffered for stream in self._streams):
+            return False
+        chosen, reached_acks = [], []
+        for side, stream in enumerate(self._streams):
+            rows = begin + np.nonzero(packets.side[begin:stop] == side)[0]
+            if len(rows) and packets.seq[rows[0]] != stream.reached & SEQ_MASK:
+                return False
+            acked = self._streams[1 - side].acked
+            acks = packets.ack[rows[packets.flags[rows] & ACK != 0]]
+            distances = ((acks - acked + _SEQ_HALF) & SEQ_MASK) - _SEQ_HALF
+            if len(distances) and int(np.abs(distances).max()) > _ACK_DISTANCE_MAX:
+                return False
+            chosen.append(rows[packets.captured[rows] > 0])
+            reached_acks.append(acked + max(int(distances.max(initial=0)), 0))
+        count = (packets.captured[begin:stop] > 0).astype(np.int64) + (packets.missing[begin:stop] > 0)
+        order = self._order + np.cumsum(count) - count
+        for stream, rows, other, acked in zip(self._streams, chosen, self._streams[::-1], reached_acks, strict=True):
+            other.acked = acked
+            if len(rows):
+                stream.add_segments(packets, rows, order[rows - begin])
+        self._order += int(count.sum())
+        self._arrival += stop - begin
+        return True
+
+    def _add_rows(self, rows: Iterable[tuple[int, ...]]) -> None:
+        """Add packets one by one, each as a `PacketRow`."""
         first, second = self._streams
         for number, ts, side, seq, ack, flags, at, size, missing, head, word in rows:
             stream, other = (second, first) if side else (first, second)
             arrival = self._arrival = self._arrival + 1
-            if flags & _CONTROL or not self._is_established:
+            if flags & CONTROL or not self._is_established:
                 self._add_unusual(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
                 if self.has_failed or self._is_closed:
                     return
