@@ -29,8 +29,10 @@ _END: PieceRow = (LAST_ORDER + 2, 0, 0, 0, 0, 0, 0, 0, 0)
 class FlowRecovery:
     """One flow and its state between spans."""
 
-    def __init__(self, number: int, read: ReadAt, budget: PartialFrameBudget) -> None:
+    def __init__(self, number: int, opener: int, read: ReadAt, budget: PartialFrameBudget) -> None:
+        """Args: opener: the side that the index has as the client."""
         self.number = number
+        self._opener = opener
         self.has_failed = False
         self.is_ending = self.is_closed = False
         self.closed_by = AFTER_CAPTURE
@@ -67,6 +69,9 @@ class FlowRecovery:
             self.has_failed |= self.reassembly.has_failed
             return
         client = self.client
+        if client != self._opener:
+            self.has_failed = True
+            return
         asked, answered = self.reassembly.take_pieces(client), self.reassembly.take_pieces(1 - client)
         if not self._is_checked and (asked or answered):
             self._check_start(asked, answered)

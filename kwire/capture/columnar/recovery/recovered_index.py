@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.frame_headers import StoredNumbers
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
-# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them.
-_REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "disorder", "pairing", "cut")]
+# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them. Of the handshake
+# one packet may be missing; flows that began before the capture fail at their first data.
+_REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "disorder", "pairing", "cut", "midstream")]
 
 
 def recover_flows(index: Index, chosen: Bools) -> Index:
@@ -69,7 +70,8 @@ class RecoveredIndex(Index):
             self._is_recovered[number] = end_reason == end_reasons[number] and opener == index.openers[number]
         self.client_ids = builder.client_ids
         gaps = [gap for gap in builder.gaps() if self._is_recovered[gap.flow]]
-        self.gaps = sorted([*index.gaps, *gaps], key=attrgetter("completed_by"))
+        others = [gap for gap in index.gaps if not self._is_recovered[gap.flow]]
+        self.gaps = sorted([*others, *gaps], key=attrgetter("completed_by"))
 
     @cached_property
     def is_clean(self) -> Bools:

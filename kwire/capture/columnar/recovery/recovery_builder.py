@@ -60,7 +60,8 @@ class RecoveryBuilder:
         self._read_file = read
         self._base, self._data = 0, b""
         budget = PartialFrameBudget()
-        self._flows = {number: FlowRecovery(number, self._read, budget) for number in numbers.tolist()}
+        sides = zip(numbers.tolist(), openers[numbers].tolist(), strict=True)
+        self._flows = {number: FlowRecovery(number, opener, self._read, budget) for number, opener in sides}
         # The flows with a FIN of both sides, or an RST, that are not closed yet.
         self._lingering: dict[int, FlowRecovery] = {}
         self._table = FlowTable()
