@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing
-from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowReassembly, PieceRow
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowReassembly
 from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
+from kwire.capture.columnar.recovery.stream_pieces import PieceRow
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.kafka.exchange_pairing import PENDING_REQUESTS_MAX
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.frame_headers import StoredNumbers
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
-# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them. Of the handshake
-# one packet may be missing; flows that began before the capture fail at their first data.
+# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them. One packet of a
+# handshake may be missing; flows that began before the capture fail at their first data.
 _REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "disorder", "pairing", "cut", "midstream")]
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID
-from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, NO_HEAD
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE
 from kwire.capture.columnar.recovery.flow_recovery import LAST_ORDER, FlowRecovery, pair_frames
 from kwire.capture.columnar.recovery.packet_block import PacketBlock, PacketTable
+from kwire.capture.columnar.recovery.stream_pieces import NO_HEAD
 from kwire.capture.index.arrays import NO_NUMBERS, concatenate_rows, find_groups
 from kwire.capture.index.flows import pairing
 from kwire.capture.index.flows.flow_builder import LIMITS

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID
-from kwire.capture.columnar.recovery.flow_reassembly import CAUSES, SNAPLEN, PieceRow
+from kwire.capture.columnar.recovery.stream_pieces import CAUSES, SNAPLEN, PieceRow
 from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.kafka.frame_resync import PARTIAL_SIZE_REDUCED, SEARCH_SIZE_MAX, PartialFrameBudget
 from kwire.capture.model import Flow, Frame, MissingBytes, StreamData, StreamGap
