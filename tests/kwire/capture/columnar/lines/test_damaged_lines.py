@@ -15,7 +15,7 @@ from kwire.capture.reader import read_events, read_rows
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.json_lines import format_json_line
 from kwire.capture.rows.message_rows import GAP, STATUSES, TRUNCATED, MessageRowBuilder
-from kwire.capture.rows.reorder_buffer import LineFormat, PrebuiltLines
+from kwire.capture.rows.reorder_buffer import LineFormat, PrebuiltLines, PrebuiltRow, SkippedCount
 from tests.support.captures.capture_files import CAPTURES
 from tests.support.captures.index_captures import copy_connections, lose_packets
 
@@ -34,6 +34,7 @@ def lines_of_events(path: str, options: Options, names: list[str]) -> tuple[list
         elif isinstance(event, Restarted):
             builder = MessageRowBuilder(path, options, TopicNames(event.names))
         elif not isinstance(event, IndexingStarted | Replayed):
+            assert not isinstance(event, PrebuiltRow | SkippedCount)
             found += [format_json_line(row, "messages", names) for row in builder.build_rows(event)]
     return found, statuses
 

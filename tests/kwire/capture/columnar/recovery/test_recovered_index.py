@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from hypothesis import strategies
 
+from kwire.capture.columnar.recovery import flow_reassembly
 from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.index import build_index
 from kwire.capture.index.scan import scanner
@@ -29,6 +31,16 @@ from tests.support.captures.index_captures import (
 
 NAMES = ("aio", "ck", "kpy", "share", "txn")
 SMALL_SPAN = 16_384
+
+
+@pytest.fixture(autouse=True, scope="module", params=["all runs", "long runs"])
+def _runs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Packets in order are added in runs: wherever there are two of them, and as in large captures."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "all runs":
+            patch.setattr(flow_reassembly, "_RUN_MIN", 2)
+            patch.setattr(flow_reassembly, "_ROWS_COUNT", 1)
+        yield
 
 
 def damage(packets: list[CapturedPacket], seed: int) -> bytes:
