@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.kafka.session_tracker import SessionExchange, SessionTracker
 
+# Above every packet number.
+_NO_MORE = 1 << 63
 # This many exchanges are read at once.
 _SLICE_SIZE = 2048
 
@@ -69,7 +71,7 @@ class StreamedSessions:
             try:
                 self._taken.append(self._take_next())
             except StopIteration:
-                break
+                self._last_number = _NO_MORE
         while self._untracked and self._untracked[0][0] < completed_by:
             self._track_first()
         if isinstance(exchange, Exchange):
