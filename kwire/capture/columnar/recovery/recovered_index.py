@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ from kwire.capture.index.model import Index
 from kwire.capture.index.sparse import read_sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kwire.capture.columnar.recovery.recovery_builder import RecoveredPart
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.frame_headers import StoredNumbers
@@ -39,8 +43,21 @@ def recover_flows(index: Index, chosen: Bools) -> Index:
     if not is_damaged.any():
         return index
     if not isinstance(index.recovered, RecoveredIndex) or not np.array_equal(index.recovered.chosen, is_damaged):
-        index.recovered = RecoveredIndex(index, is_damaged)
+        with _without_collection():
+            index.recovered = RecoveredIndex(index, is_damaged)
     return index.recovered
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the collector of cyclic garbage: it would visit a tuple for each packet, none of which is in a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class RecoveredIndex(Index):
