@@ -15,7 +15,6 @@ from kwire.capture.tcp.flags import ACK, FIN, SYN
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK
 
 START = SEQ_MASK - 500
-FIELDS = tuple(PacketTable._fields)
 
 
 def packets(seed: int, count: int) -> list[tuple[int, ...]]:
@@ -36,7 +35,7 @@ def packets(seed: int, count: int) -> list[tuple[int, ...]]:
         next_seq[side] += size + missing
         rows += [row] * (0 if chance.random() < share else 2 if chance.random() < share else 1)
     rows.append((0, next_seq[0] & SEQ_MASK, next_seq[1] & SEQ_MASK, ACK | FIN, 0, 0))
-    out = []
+    out = list[tuple[int, ...]]()
     for number, (side, seq, ack, flags, size, missing) in enumerate(rows):
         head = chance.choice((size + missing - 4, 50, NO_HEAD))
         out.append((number, 1000 * number, side, seq, ack, flags, 10_000 * number, size, missing, head, number))
