@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from kwire.capture.columnar.recovery.recovery_builder import DAMAGES
 from kwire.capture.index.flows.frame_headers import read_body
 
 if TYPE_CHECKING:
     from kwire.capture.index import Index
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.flows.frame_scan import FrameColumns
 
 # The window size; and how far after the window a frame may begin so that the next window begins there.
 _WINDOW_SIZE = 1 << 20
 _NEAR_SIZE = 1 << 18
+
+
+class Damages(NamedTuple):
+    """What frames lack.
+
+    cause: an index of `DAMAGES`; -1 for a whole frame. have: how many bytes precede the first missing one.
+    """
+
+    cause: Ints
+    have: Ints
+
+    def select(self, rows: Ints) -> Damages:
+        """Those of some frames."""
+        return Damages(self.cause[rows], self.have[rows])
 
 
 class BodyReader:
@@ -37,6 +55,21 @@ class BodyReader:
         first, (places, sizes) = -1 - at, self._fragments
         have = sum(sizes[number] for number in range(first, first + fragment_count))
         return None if have == size else (DAMAGES[places[first + fragment_count - 1]], have)
+
+    def find_damages(self, frames: FrameColumns) -> Damages:
+        """`find_damage` of many frames; a frame that is not in fragments is complete."""
+        rows = np.nonzero((frames.at < 0) & (frames.fragment_count > 0))[0]
+        cause, have = np.full(len(frames.at), -1, dtype=np.int64), frames.size.copy()
+        if not len(rows):
+            return Damages(cause, have)
+        (places, sizes), first, count = self._fragments, -1 - frames.at[rows], frames.fragment_count[rows]
+        begin = np.cumsum(count) - count
+        numbers = np.repeat(first - begin, count) + np.arange(int(count.sum()))
+        have[rows] = np.add.reduceat(sizes.take(numbers), begin)
+        damaged = rows[have[rows] != frames.size[rows]]
+        last = -2 - frames.at[damaged] + frames.fragment_count[damaged]
+        cause[damaged] = places.take(last)
+        return Damages(cause, have)
 
     def read_span(self, at: int, size: int) -> bytes:
         """A part of the file."""

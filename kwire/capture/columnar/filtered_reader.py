@@ -18,8 +18,11 @@ from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.lines.streamed_lines import follow_deferred
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
+from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
+from kwire.capture.columnar.session_columns import FetchBodies
 from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.columnar.streamed_sessions import PartSessions, StreamedSessions
+from kwire.capture.index.arrays import NO_NUMBERS
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
@@ -94,6 +97,11 @@ class FilteredReader(ColumnarReader):
         for outcome in self._merge_streamed(self._columnar_outcomes(streamed), streamed):
             streamed.follow(outcome)
             yield outcome
+
+    @property
+    def _reads_damaged(self) -> bool:
+        """Whether incomplete exchanges are decoded in columns, as far as possible."""
+        return False
 
     @property
     def _streamed_decoder(self) -> DeferredDecoder | None:
@@ -213,10 +221,18 @@ class FilteredReader(ColumnarReader):
         self, sessions: StreamedSessions, exchanges: ExchangeColumns, filtered: DecodedPart | None = None
     ) -> PartSessions:
         """The sessions of a part. Args: filtered: None if the bodies have not been checked."""
-        is_good, span = np.zeros(len(exchanges), dtype=np.bool_), NO_DATA
+        bodies = FetchBodies.of_valid(NO_DATA, np.zeros(len(exchanges), dtype=np.bool_))
         if filtered is not None:
-            is_good, span = filtered.is_good, filtered.span
-        return PartSessions(sessions, self._exchange_builder, exchanges, is_good, span)
+            bodies = FetchBodies.of_valid(filtered.span, filtered.is_good)
+            damaged = filtered.damaged
+            if damaged is not None:
+                bodies = FetchBodies(filtered.span, *(each.copy() for each in bodies[1:]))
+                bodies.is_asked[damaged.chosen], bodies.is_answered[damaged.chosen] = (
+                    damaged.is_asked,
+                    damaged.is_answered,
+                )
+                bodies.is_cut[damaged.chosen] = ~damaged.is_asked
+        return PartSessions(sessions, self._exchange_builder, exchanges, bodies)
 
     def _filter_part(self, part: int, exchanges: ExchangeColumns) -> DecodedPart:
         is_wanted, is_good = np.ones(len(exchanges), dtype=np.bool_), np.zeros(len(exchanges), dtype=np.bool_)
@@ -224,7 +240,8 @@ class FilteredReader(ColumnarReader):
         if not self._conditions and self._columns is None:
             return DecodedPart(is_wanted, is_good, plain, None, NO_DATA)
         plain_exchanges = exchanges.select(plain)
-        span = self._read_span_data(part, plain_exchanges)
+        incomplete = np.nonzero(exchanges.request.body < -1)[0] if self._reads_damaged else NO_NUMBERS
+        span = self._read_span_data(part, exchanges if len(incomplete) else plain_exchanges)
         # The number of exchanges without issues is reported, so the status of each is needed.
         needed = {"status", *(self._columns or ())}.union(*(condition.columns for condition in self._conditions))
         decoded = BodyColumns(span, plain_exchanges, body_columns.COLUMNS & needed)
@@ -235,7 +252,8 @@ class FilteredReader(ColumnarReader):
             candidates = np.nonzero(holds & is_known)[0]
             holds[candidates] = self._evaluate(condition, plain_exchanges.select(candidates), decoded, candidates)
         is_wanted[plain] = holds
-        return DecodedPart(is_wanted, is_good, plain, decoded, span)
+        damaged = DamagedRows(self.bodies, span, exchanges, incomplete, needed) if len(incomplete) else None
+        return DecodedPart(is_wanted, is_good, plain, decoded, span, damaged)
 
     def _evaluate(
         self, condition: ColumnCondition, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints

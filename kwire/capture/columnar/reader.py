@@ -59,7 +59,8 @@ _LAST = 2**62
 class DecodedPart(NamedTuple):
     """Which exchanges of a part may match all conditions, and which have valid bodies.
 
-    plain: the exchanges that were decoded in columns, as rows of `decoded`.
+    plain: the exchanges that were decoded in columns, as rows of `decoded`. damaged: incomplete ones that are read in
+    columns too.
     """
 
     is_wanted: Bools
@@ -67,6 +68,7 @@ class DecodedPart(NamedTuple):
     plain: Ints
     decoded: body_columns.BodyColumns | None
     span: SpanData
+    damaged: DamagedRows | None = None
 
 
 class ColumnarReader:
@@ -296,11 +298,12 @@ class ColumnarReader:
         self, part: int, exchanges: ExchangeColumns, unusual: Ints, columns: Sequence[str]
     ) -> tuple[list[RowBatch], Ints]:
         """The rows of incomplete exchanges that can be built column by column, and the numbers of the others."""
-        damaged = exchanges.select(unusual)
-        if not (damaged.request.body < -1).any():
+        incomplete = unusual[exchanges.request.body[unusual] < -1]
+        if not len(incomplete):
             return [], unusual
-        rows = DamagedRows(self.bodies, self._read_span_data(part, damaged), damaged, columns)
-        return [rows.build_batch(columns, self._build_header_column)], np.delete(unusual, rows.chosen)
+        span = self._read_span_data(part, exchanges.select(incomplete))
+        rows = DamagedRows(self.bodies, span, exchanges, incomplete, columns)
+        return [rows.build_batch(columns, self._build_header_column)], np.setdiff1d(unusual, rows.chosen)
 
     def _build_header_column(self, name: str, exchanges: ExchangeColumns) -> pa.Array:
         if name in self._empty_columns:

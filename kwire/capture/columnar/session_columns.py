@@ -12,6 +12,7 @@ from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.decode_plan import StructPlan, message_plan
 from kwire.capture.columnar.lazy_message import LazyMessage
+from kwire.capture.columnar.recovery.recovery_builder import body_offsets
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
 from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
@@ -42,6 +43,24 @@ class SessionValues(NamedTuple):
     session_partitions: list[str | None]
 
 
+class FetchBodies(NamedTuple):
+    """What can be read of exchanges without building them, by row.
+
+    is_asked, is_answered: whose requests and responses are valid and in the data of the span. is_cut: whose requests
+    are incomplete, so that they change no session.
+    """
+
+    span: SpanData
+    is_asked: Bools
+    is_answered: Bools
+    is_cut: Bools
+
+    @classmethod
+    def of_valid(cls, span: SpanData, is_good: Bools) -> FetchBodies:
+        """Where both bodies are valid, or none is read. A response may be missing."""
+        return cls(span, is_good, is_good, np.zeros(len(is_good), dtype=np.bool_))
+
+
 class SessionColumns:
     """Tracks the sessions of a capture, exchange by exchange in the order of completion."""
 
@@ -52,14 +71,15 @@ class SessionColumns:
         self._names = TopicNames(topics)
 
     def build_values(self, exchanges: ExchangeColumns, is_good: Bools, span: SpanData) -> SessionValues:
-        """The values of the columns for the exchanges of a part. Args: is_good, span: as for `session_exchanges`."""
+        """The values of the columns for the exchanges of a part. Args: is_good: both bodies are valid."""
+        bodies = FetchBodies.of_valid(span, is_good)
         out = SessionValues([None] * len(exchanges), [None] * len(exchanges), [None] * len(exchanges))
         rows = np.nonzero(_is_relevant(exchanges))[0]
-        is_stateless = find_stateless_fetches(exchanges, rows, is_good, span)
+        is_stateless = find_stateless_fetches(exchanges, rows, bodies)
         for row in rows[is_stateless].tolist():
             out.session_epoch[row] = FINAL_EPOCH
         rows = rows[~is_stateless]
-        found = session_exchanges(self._builder, exchanges, rows, is_good, span)
+        found = session_exchanges(self._builder, exchanges, rows, bodies)
         for row, exchange in zip(rows.tolist(), found, strict=True):
             if isinstance(exchange, Exchange):
                 for side in (exchange.request, exchange.response):
@@ -76,32 +96,27 @@ class SessionColumns:
 
 
 def session_exchanges(
-    builder: ExchangeBuilder, exchanges: ExchangeColumns, rows: Ints, is_good: Bools, span: SpanData
+    builder: ExchangeBuilder, exchanges: ExchangeColumns, rows: Ints, bodies: FetchBodies
 ) -> Iterator[Exchange | SessionExchange]:
-    """The exchanges of these rows: what sessions need of valid fetches, and whole exchanges otherwise.
-
-    Args: is_good: the exchanges whose bodies are valid and in the data of the span.
-    """
-    is_lazy = np.isin(exchanges.request.api_key[rows], SESSION_API_KEYS) & is_good[rows]
-    lazy = _lazy_exchanges(builder, exchanges.select(rows[is_lazy]), span)
+    """The exchanges of these rows: what sessions need of valid fetches, and whole exchanges otherwise."""
+    is_lazy = np.isin(exchanges.request.api_key[rows], SESSION_API_KEYS) & bodies.is_asked[rows]
+    chosen = rows[is_lazy]
+    lazy = _lazy_exchanges(builder, exchanges.select(chosen), bodies.is_answered[chosen], bodies.span)
     built = builder.build_exchanges(exchanges.select(rows[~is_lazy]))
     return (next(lazy) if each_is_lazy else next(built)[1] for each_is_lazy in is_lazy.tolist())
 
 
-def find_stateless_fetches(exchanges: ExchangeColumns, rows: Ints, is_good: Bools, span: SpanData) -> Bools:
-    """Which of these exchanges are full fetches without a session: `STATELESS`. They change no session.
-
-    Args: as for `session_exchanges`.
-    """
-    request = exchanges.request
+def find_stateless_fetches(exchanges: ExchangeColumns, rows: Ints, bodies: FetchBodies) -> Bools:
+    """Which of these exchanges are full fetches without a session: `STATELESS`. They change no session."""
+    request, span = exchanges.request, bodies.span
     is_stateless = np.zeros(len(rows), dtype=np.bool_)
-    is_fetch = is_good[rows] & (request.api_key[rows] == FETCH)
+    is_fetch = bodies.is_asked[rows] & (request.api_key[rows] == FETCH)
     for version in np.unique(request.api_version[rows[is_fetch]]).tolist():
         fields = session_fields(version)
         if fields is None:
             continue
         which = np.nonzero(is_fetch & (request.api_version[rows] == version))[0]
-        places = (span.positions(request.frame.at[rows[which]]) + request.body[rows[which]])[:, None]
+        places = (span.positions(request.frame.at[rows[which]]) + body_offsets(request.body[rows[which]]))[:, None]
         head = np.frombuffer(span.data, dtype=np.uint8)[places + np.arange(fields[1] + 4)]
         session_id, epoch = (head[:, at : at + 4].copy().view(">i4")[:, 0] for at in fields)
         is_stateless[which] = (session_id == 0) & (epoch == FINAL_EPOCH)
@@ -123,10 +138,13 @@ def session_fields(version: int) -> tuple[int, int] | None:
     return None if places[0] is None or places[1] is None else (places[0], places[1])
 
 
-def _lazy_exchanges(builder: ExchangeBuilder, exchanges: ExchangeColumns, span: SpanData) -> Iterator[SessionExchange]:
+def _lazy_exchanges(
+    builder: ExchangeBuilder, exchanges: ExchangeColumns, is_answered: Bools, span: SpanData
+) -> Iterator[SessionExchange]:
     request, response = exchanges.request, exchanges.response
-    request_at = span.positions(request.frame.at) + request.body
-    response_at = np.where(response.frame.size < 0, -1, span.positions(response.frame.at) + 4)
+    request_at = span.positions(request.frame.at) + body_offsets(request.body)
+    is_answered = is_answered & (response.frame.size >= 0)
+    response_at = np.where(~is_answered, -1, span.positions(response.frame.at) + 4)
     columns = (exchanges.flow, request.api_key, request.api_version, request.frame.ts, request_at, response_at)
     data = span.data
     for flow_number, api_key, version, ts, at, after_id in zip(*(column.tolist() for column in columns), strict=True):

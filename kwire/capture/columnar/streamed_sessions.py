@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
-    from kwire.capture.columnar.span_data import SpanData
-    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.columnar.session_columns import FetchBodies
+    from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.pairing import ExchangeColumns
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.kafka.session_tracker import SessionExchange, SessionTracker
 
+# Above every packet number.
+_NO_MORE = 1 << 63
 # This many exchanges are read at once.
 _SLICE_SIZE = 2048
 
@@ -69,7 +71,7 @@ class StreamedSessions:
             try:
                 self._taken.append(self._take_next())
             except StopIteration:
-                break
+                self._last_number = _NO_MORE
         while self._untracked and self._untracked[0][0] < completed_by:
             self._track_first()
         if isinstance(exchange, Exchange):
@@ -96,15 +98,14 @@ class PartSessions:
         sessions: StreamedSessions,
         builder: ExchangeBuilder,
         exchanges: ExchangeColumns,
-        is_good: Bools,
-        span: SpanData,
+        bodies: FetchBodies,
     ) -> None:
-        """Args: is_good, span: as for `session_exchanges`."""
+        """For the exchanges of a part."""
         self._sessions = sessions
-        fetches: Ints = np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]
-        is_stateless = find_stateless_fetches(exchanges, fetches, is_good, span)
+        fetches: Ints = np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS) & ~bodies.is_cut)[0]
+        is_stateless = find_stateless_fetches(exchanges, fetches, bodies)
         self._values: dict[int, FetchSession | None] = dict.fromkeys(fetches[is_stateless].tolist(), STATELESS)
-        self._found = self._read_exchanges(builder, exchanges, fetches[~is_stateless], is_good, span)
+        self._found = self._read_exchanges(builder, exchanges, fetches[~is_stateless], bodies)
         self._reached = -1
 
     def get(self, row: int) -> FetchSession | None:
@@ -127,9 +128,9 @@ class PartSessions:
         return True
 
     def _read_exchanges(
-        self, builder: ExchangeBuilder, exchanges: ExchangeColumns, fetches: Ints, is_good: Bools, span: SpanData
+        self, builder: ExchangeBuilder, exchanges: ExchangeColumns, fetches: Ints, bodies: FetchBodies
     ) -> Iterator[tuple[int, int, Exchange | SessionExchange]]:
         for at in range(0, len(fetches), _SLICE_SIZE):
             rows = fetches[at : at + _SLICE_SIZE]
-            found = session_exchanges(builder, exchanges, rows, is_good, span)
+            found = session_exchanges(builder, exchanges, rows, bodies)
             yield from zip(rows.tolist(), exchanges.completed_by[rows].tolist(), found, strict=True)

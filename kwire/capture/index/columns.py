@@ -179,12 +179,24 @@ class PagedColumn:
     def __getitem__(self, number: int, /) -> int:
         """The value of a row."""
         span = bisect_right(self._firsts, number) - 1
+        return int(self._page(span)[number - self._firsts[span]])
+
+    def take(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The values of many rows."""
+        spans = np.searchsorted(self._firsts, numbers, "right") - 1
+        out = np.empty(len(numbers), dtype=np.int64)
+        for span in np.unique(spans).tolist():
+            is_there = spans == span
+            out[is_there] = self._page(span)[numbers[is_there] - self._firsts[span]]
+        return out
+
+    def _page(self, span: int) -> Column:
         page = self._loaded.get(span)
         if page is None:
             if len(self._loaded) == _PAGES_MAX:
                 del self._loaded[next(iter(self._loaded))]
             page = self._loaded[span] = self._columns[f"{span}.{self._name}"]
-        return int(page[number - self._firsts[span]])
+        return page
 
 
 class _OpenFile:

@@ -15,7 +15,7 @@ from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.column_schema import MIDSTREAM_PART, PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
 from kwire.capture.index.flows.flow_table import END_REASONS, UNCLEAN_REASONS
-from kwire.capture.index.flows.frame_headers import IndexedNumbers
+from kwire.capture.index.flows.frame_headers import StoredNumbers
 from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
 from kwire.capture.index.flows.pairing import ExchangeColumns, concatenate_exchanges
@@ -176,7 +176,7 @@ class Index:
         first = int(np.searchsorted(completed_by, lasts[part - 1], "right")) if part else 0
         return range(first, int(np.searchsorted(completed_by, lasts[part], "right")))
 
-    def body_fragments(self) -> tuple[IndexedNumbers, IndexedNumbers]:
+    def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""
         # Fragments of midstream flows have a page of their own after all others.
         firsts = np.append(self.columns["fragments.first"], MIDSTREAM_FRAGMENTS_START)

@@ -59,10 +59,10 @@ class LineFormat(NamedTuple):
 
 
 class PrebuiltLines(NamedTuple):
-    """The lines of complete exchanges, in the order of completion: the packets that completed them, and their times.
+    """The lines of exchanges, in the order of completion: the packets that completed them, and their times.
 
     offsets: the stream offsets of the requests. lines: JSON or cells, as `LineFormat` says. has_error: whether each
-    has an error code.
+    has an error code. status: the index of each in `message_rows.STATUSES`.
     """
 
     completed_by: npt.NDArray[np.int64]
@@ -70,18 +70,20 @@ class PrebuiltLines(NamedTuple):
     offsets: npt.NDArray[np.int64]
     lines: Sequence[str | TableLine]
     has_error: npt.NDArray[np.bool_]
+    status: npt.NDArray[np.int64]
 
     def part(self, begin: int, end: int) -> PrebuiltLines:
         """Some of the lines."""
         part = slice(begin, end)
-        completed_by, times, offsets, lines, has_error = self
-        return PrebuiltLines(completed_by[part], times[part], offsets[part], lines[part], has_error[part])
+        completed_by, times, offsets, lines, has_error, status = self
+        return PrebuiltLines(completed_by[part], times[part], offsets[part], lines[part], has_error[part], status[part])
 
 
 def merge_lines(parts: Sequence[PrebuiltLines]) -> PrebuiltLines:
     """The lines of all parts, in the order of completion."""
     import numpy as np
 
+    parts = [part for part in parts if part.lines] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     completed_by = np.concatenate([part.completed_by for part in parts])
@@ -93,6 +95,7 @@ def merge_lines(parts: Sequence[PrebuiltLines]) -> PrebuiltLines:
         np.concatenate([part.offsets for part in parts])[order],
         [lines[row] for row in order.tolist()],
         np.concatenate([part.has_error for part in parts])[order],
+        np.concatenate([part.status for part in parts])[order],
     )
 
 

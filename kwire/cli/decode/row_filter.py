@@ -13,7 +13,7 @@ from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.model import CaptureIssue, NonKafkaConnection, Row
 from kwire.capture.options import Options
 from kwire.capture.rows.levels import api_keys_of_level
-from kwire.capture.rows.message_rows import OK, UNDECODABLE, outcome_status
+from kwire.capture.rows.message_rows import OK, STATUSES, UNDECODABLE, outcome_status
 from kwire.capture.tcp.tcp_analysis import FlowSummary
 
 if TYPE_CHECKING:
@@ -148,6 +148,12 @@ class InputCounts:
         """Count `count` complete exchanges."""
         self.exchanges += count
         self._statuses[OK] += count
+
+    def count_lines(self, lines: PrebuiltLines) -> None:
+        """Count exchanges that are shown as lines."""
+        self.exchanges += len(lines.lines)
+        for number, count in Counter(lines.status.tolist()).items():
+            self._statuses[STATUSES[number]] += count
 
     @property
     def has_problems(self) -> bool:

@@ -84,7 +84,7 @@ class DecodeRun:
                         counts.count_complete(event.number)
                         printer.skip_outcomes(event.number)
                     elif isinstance(event, PrebuiltLines):
-                        counts.count_complete(len(event.lines))
+                        counts.count_lines(event)
                         row_filter.count_lines(event)
                         assert isinstance(printer, Printer)
                         printer.push_lines(event)

@@ -1,6 +1,6 @@
 """Format rows of messages as JSON lines, column by column: the lines of `rows.json_lines.format_json_line`.
 
-The rows are those of valid exchanges, which have no issues.
+The rows are those of valid exchanges, which have no issues, or of incomplete ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kwire.capture.columnar import json_columns
 from kwire.capture.columnar.header_columns import NO_TIME
+from kwire.capture.model import RowIssue
 from kwire.capture.rows.columns import ColumnKind, level_columns
 from kwire.capture.rows.json_lines import format_second
 from kwire.capture.rows.message_rows import OK
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _NULL = pa.scalar("null")
 _TEXTS = {"stream_epoch": "0", "tls": "false", "status": f'"{OK}"', "issues": "[]"}
+_ISSUE = "{" + ",".join(f'"{name}":%s' for name in RowIssue._fields) + "}"
 # 2026-01-02T03:04:05.123456789Z
 _SECOND_SIZE, _TIME_SIZE = 19, 30
 _MICROSECONDS_END = _SECOND_SIZE + 7
@@ -36,7 +38,7 @@ class LineSource(NamedTuple):
     """The rows to format.
 
     times: returns the times of a column in nanoseconds. bodies: a column of JSON, as it is inside a JSON string.
-    array: the values of any other column.
+    array: the values of any other column. damages: return the status and the issues of incomplete exchanges.
     """
 
     row_count: int
@@ -44,6 +46,7 @@ class LineSource(NamedTuple):
     times: Callable[[str], Ints]
     bodies: Callable[[str], list[str | None]]
     array: Callable[[str], pa.Array]
+    damages: tuple[Callable[[], list[str]], Callable[[], list[list[RowIssue]]]] | None = None
 
 
 def format_lines(source: LineSource, names: Sequence[str]) -> list[str]:
@@ -60,6 +63,10 @@ def format_lines(source: LineSource, names: Sequence[str]) -> list[str]:
             parts, literal = [], ""
         elif name == "file":
             literal += _escape(source.file)
+        elif name in {"status", "issues"} and source.damages is not None:
+            statuses, issues = source.damages
+            texts_of = _short_texts(pa.array(statuses())) if name == "status" else _issue_texts(issues())
+            parts, literal = [*parts, literal, texts_of], ""
         elif name in _TEXTS:
             literal += _TEXTS[name]
         else:
@@ -92,6 +99,20 @@ def _column_texts(source: LineSource, name: str, kind: ColumnKind) -> pa.Array:
     if kind is ColumnKind.BOOL:
         return pc.fill_null(pc.if_else(values, "true", "false"), _NULL)
     return pc.fill_null(pc.cast(values, pa.string()), _NULL)
+
+
+def _issue_texts(issues_of_rows: list[list[RowIssue]]) -> pa.Array:
+    """The texts of the issues of each row."""
+    texts = []
+    for issues in issues_of_rows:
+        values = ",".join(
+            [
+                _ISSUE % (_escape(kind), _escape(side), _escape(path), "null" if at is None else at, _escape(detail))
+                for kind, side, path, at, detail in issues
+            ]
+        )
+        texts.append(f"[{values}]")
+    return pa.array(texts, type=pa.string())
 
 
 def _short_texts(values: pa.Array) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kwire.capture.columnar import json_columns, session_columns
+from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.filtered_reader import FilteredReader, frame_times, session_value
 from kwire.capture.columnar.lines.json_lines import LineSource, format_lines
 from kwire.capture.columnar.lines.streamed_lines import LineRows, is_line, select_lines
@@ -83,9 +83,15 @@ class LineReader(FilteredReader):
 
     @property
     def _streamed_decoder(self) -> DeferredDecoder | None:
-        options = self._options
-        is_selected = not (self._conditions or options.apis or options.exchange_filter is not None)
-        return self._deferred_decoder if is_selected and options.edition == DEFAULT_EDITION else None
+        return self._deferred_decoder if self._has_no_conditions and self._options.edition == DEFAULT_EDITION else None
+
+    @property
+    def _reads_damaged(self) -> bool:
+        return self._has_no_conditions and self._options.decoded_messages is None
+
+    @property
+    def _has_no_conditions(self) -> bool:
+        return not (self._conditions or self._options.apis or self._options.exchange_filter is not None)
 
     def _streamed_events(
         self, taken: Sequence[tuple[int, Outcome]], lines: PrebuiltLines | None = None
@@ -116,16 +122,22 @@ class LineReader(FilteredReader):
         is_selected: Bools,
         sessions_by_row: SessionsByRow,
     ) -> Iterator[tuple[int, FilteredOutcome]]:
-        is_line = filtered.is_wanted & filtered.is_good & (exchanges.request.frame.packet > self._after)
+        is_later = exchanges.request.frame.packet > self._after
+        is_whole, is_damaged = filtered.is_wanted & filtered.is_good & is_later, np.zeros_like(is_later)
+        if filtered.damaged is not None:
+            is_damaged[filtered.damaged.chosen] = is_later[filtered.damaged.chosen]
+        is_line = is_whole | is_damaged
         reached = 0
         for rows in _split_rows(np.nonzero(is_selected)[0], exchanges, is_line):
             stop = int(rows[-1]) + 1
             if stop - reached > len(rows):
                 yield int(rows[0]), SkippedCount(stop - reached - len(rows))
             reached = stop
-            is_in_lines = is_line[rows]
-            lines = self._prebuilt_lines(self._line_rows(exchanges, rows[is_in_lines], filtered, sessions_by_row))
-            others = rows[~is_in_lines]
+            parts = [self._prebuilt_lines(self._line_rows(exchanges, rows[is_whole[rows]], filtered, sessions_by_row))]
+            if is_damaged[rows].any():
+                damaged = self._damaged_line_rows(rows[is_damaged[rows]], filtered, sessions_by_row)
+                parts.append(self._prebuilt_lines(damaged))
+            lines, others = merge_lines(parts), rows[~is_line[rows]]
             built = self._exchange_builder.build_exchanges(exchanges.select(others))
             # The receiver sorts by time within a window. Those built one by one come first, because they are few.
             for row, (_, exchange) in zip(others.tolist(), built, strict=True):
@@ -145,18 +157,33 @@ class LineReader(FilteredReader):
     ) -> LineRows:
         """Valid exchanges of clean flows."""
         chosen, rows, decoded = exchanges.select(selected), np.searchsorted(filtered.plain, selected), filtered.decoded
-        sessions: list[FetchSession | None] = [None] * len(selected)
-        for at in np.nonzero(np.isin(chosen.request.api_key, SESSION_API_KEYS))[0].tolist():
-            sessions[at] = sessions_by_row.get(int(selected[at]))
+        sessions = _sessions_of(chosen, selected, sessions_by_row)
         assert decoded is not None
         return LineRows(chosen, filtered.span, sessions, lambda name: self._build_column(name, chosen, decoded, rows))
 
+    def _damaged_line_rows(self, selected: Ints, filtered: DecodedPart, sessions_by_row: SessionsByRow) -> LineRows:
+        """Incomplete exchanges of recovered flows."""
+        assert filtered.damaged is not None
+        damaged = filtered.damaged.select(selected)
+        exchanges = damaged.exchanges
+
+        def build_column(name: str) -> pa.Array:
+            """Any column that depends neither on sessions nor on whole bodies."""
+            is_of_body = name in body_columns.COLUMNS
+            return damaged.build_column(name) if is_of_body else self._header_columns.build_column(name, exchanges)
+
+        return LineRows(
+            exchanges, filtered.span, _sessions_of(exchanges, selected, sessions_by_row), build_column, damaged
+        )
+
     def _prebuilt_lines(self, rows: LineRows) -> PrebuiltLines:
-        """The lines of valid exchanges."""
+        """The lines of exchanges."""
         exchanges, lines = rows.exchanges, self._format_lines(rows)
         frame, error = exchanges.request.frame, rows.build_column("error_code")
         has_error = error.fill_null(0).to_numpy() != 0
-        return PrebuiltLines(exchanges.completed_by, frame.ts, frame.offset, lines, has_error)
+        damaged = rows.damaged
+        status = np.zeros(len(lines), dtype=np.int64) if damaged is None else damaged.status_numbers()
+        return PrebuiltLines(exchanges.completed_by, frame.ts, frame.offset, lines, has_error, status)
 
     def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
         """The lines of these exchanges."""
@@ -170,12 +197,26 @@ class LineReader(FilteredReader):
                 return pa.array(values, type=types[name])
             return rows.build_column(name)
 
+        damaged = rows.damaged
+
         def bodies(name: str) -> list[str | None]:
             """The texts of a column of bodies."""
+            if damaged is not None:
+                return damaged.json_texts(name, self._options, is_escaped=True)
             return json_columns.json_texts(name, rows.span, exchanges, self._options, is_escaped=True)
 
         source = LineSource(len(exchanges), self._file, lambda name: frame_times(name, exchanges), bodies, array)
+        if damaged is not None:
+            source = source._replace(damages=(damaged.statuses, damaged.issues))
         return format_lines(source, self._line_names)
+
+
+def _sessions_of(exchanges: ExchangeColumns, rows: Ints, sessions_by_row: SessionsByRow) -> list[FetchSession | None]:
+    """The session of each exchange. Args: rows: theirs in the part."""
+    sessions: list[FetchSession | None] = [None] * len(rows)
+    for at in np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0].tolist():
+        sessions[at] = sessions_by_row.get(int(rows[at]))
+    return sessions
 
 
 class _StreamedSource:

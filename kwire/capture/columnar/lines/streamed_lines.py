@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from kwire.capture.columnar.header_columns import HeaderColumns
+    from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
 
 
 class LineRows(NamedTuple):
-    """Valid exchanges without issues, to make lines of.
+    """Exchanges to make lines of: valid ones without issues, or incomplete ones.
 
-    sessions: by row. build_column: builds any column that depends neither on sessions nor on whole bodies.
+    sessions: by row. build_column: builds any column that depends neither on sessions nor on whole bodies. damaged:
+    the exchanges, if they are incomplete.
     """
 
     exchanges: ExchangeColumns
     span: SpanData
     sessions: list[FetchSession | None]
     build_column: Callable[[str], pa.Array]
+    damaged: DamagedRows | None = None
 
 
 def is_line(outcome: Outcome, after: int) -> bool:

@@ -50,6 +50,11 @@ class TableReader(LineReader):
         self._summary_readers: dict[tuple[int, int], SummaryReader] = {}
         self._partition_texts: dict[SessionPartitions, str] = {}
 
+    @property
+    def _reads_damaged(self) -> bool:
+        # The summary of an incomplete exchange has its issues.
+        return False
+
     def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
         times = times_of_day(rows.exchanges.request.frame.ts)
         connections = _texts_of(rows.build_column("conn_id"), str)

@@ -2,102 +2,141 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from kwire.capture.columnar import body_columns
+from kwire.capture.columnar import body_columns, json_columns
 from kwire.capture.columnar.batch_merge import RowBatch
 from kwire.capture.columnar.body_columns import BodyColumns, exchanges_by_version, message_name
 from kwire.capture.columnar.decode_plan import message_plan
-from kwire.capture.columnar.recovery.recovery_builder import body_offsets
+from kwire.capture.columnar.recovery.recovery_builder import DAMAGES, body_offsets
 from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.index.flows.pairing import ExchangeColumns
 from kwire.capture.kafka.message_decoder import API_VERSIONS, damage_detail
 from kwire.capture.model import RowIssue
 from kwire.capture.rows.columns import arrow_schema
-from kwire.capture.rows.message_rows import GAP, TRUNCATED
+from kwire.capture.rows.message_rows import GAP, STATUSES, TRUNCATED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.columnar.span_data import SpanData
-    from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.frame_scan import FrameColumns
+    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.options import Options
 
 _COUNTS = ("n_topics", "n_partitions")
+_LOST = DAMAGES.index("gap")
 
 
 class DamagedRows:
-    """The rows of some exchanges of a part. `chosen`: those of them whose rows can be built here."""
+    """The rows of some incomplete exchanges of a part.
 
-    def __init__(self, bodies: BodyReader, span: SpanData, exchanges: ExchangeColumns, columns: Sequence[str]) -> None:
-        """Args: exchanges: of any kind. columns: those that will be built."""
-        body = body_offsets(exchanges.request.body)
-        is_possible = (body >= 0) & (exchanges.response.frame.size >= 0) & _is_usual(exchanges)
-        rows = np.nonzero(is_possible)[0]
+    chosen: those whose rows can be built here. exchanges: these. is_asked, is_answered: which of these have a complete
+    request, or response.
+    """
+
+    def __init__(
+        self,
+        bodies: BodyReader,
+        span: SpanData,
+        exchanges: ExchangeColumns,
+        incomplete: Ints,
+        columns: Collection[str],
+    ) -> None:
+        """Args: exchanges: of a part. incomplete: those of which a side is marked as damaged. columns: those that will
+        be built.
+        """
+        rows = incomplete[_are_usual(exchanges.select(incomplete))]
         exchanges = exchanges.select(rows)
-        self._damages = [
-            _read_damages(bodies, frames) for frames in (exchanges.request.frame, exchanges.response.frame)
-        ]
-        self._is_whole = [np.array([each is None for each in side], dtype=np.bool_) for side in self._damages]
-        request = exchanges.request._replace(body=body[rows])
-        self._exchanges = ExchangeColumns(request, exchanges.response, exchanges.completed_by)
+        damages = [bodies.find_damages(frames) for frames in (exchanges.request.frame, exchanges.response.frame)]
+        is_whole = [side.cause < 0 for side in damages]
+        request = exchanges.request._replace(body=body_offsets(exchanges.request.body))
+        exchanges = ExchangeColumns(request, exchanges.response, exchanges.completed_by)
         needed = body_columns.COLUMNS.intersection(columns)
-        self._decoded = BodyColumns(span if needed else NO_DATA, self._exchanges, needed, *self._is_whole)
+        self._span = span if needed else NO_DATA
+        self._decoded = BodyColumns(self._span, exchanges, needed, *is_whole)
         self._rows = np.nonzero(self._decoded.is_good)[0]
+        self._damages = [side.select(self._rows) for side in damages]
         self.chosen = rows[self._rows]
+        self.exchanges = exchanges.select(self._rows)
+        self.is_asked, self.is_answered = (side.cause < 0 for side in self._damages)
+
+    def select(self, chosen: Ints) -> DamagedRows:
+        """Some of the rows. Args: chosen: a part of `chosen`."""
+        part = copy(self)
+        places = np.searchsorted(self.chosen, chosen)
+        part.chosen, part._rows, part.exchanges = chosen, self._rows[places], self.exchanges.select(places)
+        part._damages = [side.select(places) for side in self._damages]
+        part.is_asked, part.is_answered = self.is_asked[places], self.is_answered[places]
+        return part
 
     def build_batch(self, columns: Sequence[str], build_column: Callable[[str, ExchangeColumns], pa.Array]) -> RowBatch:
         """The rows. Args: build_column: builds the columns that do not depend on bodies."""
-        schema, exchanges = arrow_schema("messages"), self._exchanges.select(self._rows)
+        schema, exchanges = arrow_schema("messages"), self.exchanges
         arrays = [
-            self._build_column(name) if name in body_columns.COLUMNS else build_column(name, exchanges)
+            self.build_column(name) if name in body_columns.COLUMNS else build_column(name, exchanges)
             for name in columns
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
         return RowBatch(batch, exchanges.request.frame.ts, exchanges.request.frame.offset)
 
-    def _build_column(self, name: str) -> pa.Array:
+    def build_column(self, name: str) -> pa.Array:
+        """One of the columns that depend on bodies."""
         kind = arrow_schema("messages").field(name).type
-        rows = self._rows
         if name == "issues":
-            return pa.array([self._issues(row) for row in rows.tolist()], type=kind)
+            return pa.array([[issue._asdict() for issue in issues] for issues in self.issues()], type=kind)
         if name == "status":
-            return pa.array([self._status(row) for row in rows.tolist()], type=kind)
-        column = self._decoded.build_column(name, rows)
+            return pa.array(self.statuses(), type=kind)
+        column = self._decoded.build_column(name, self._rows)
         if name not in _COUNTS:
             return column
-        is_known = (self._is_whole[0] | self._is_whole[1])[rows]
-        return pa.array(column.to_numpy(), type=kind, mask=~is_known)
+        return pa.array(column.to_numpy(), type=kind, mask=~(self.is_asked | self.is_answered))
 
-    def _issues(self, row: int) -> list[dict[str, Any]]:
-        frames = self._exchanges.request.frame, self._exchanges.response.frame
-        issues = []
-        for name, side, frame in zip(("request", "response"), self._damages, frames, strict=True):
-            damage = side[row]
-            if damage is not None:
-                kind, detail = damage_detail(damage[0], damage[1], int(frame.size[row]))
-                issues.append(RowIssue(kind, name, "", damage[1], detail)._asdict())
+    def json_texts(self, name: str, options: Options, *, is_escaped: bool = False) -> list[str | None]:
+        """One of the columns of bodies as JSON; null for an incomplete body."""
+        is_whole = self.is_asked if name == "body_request" else self.is_answered
+        rows = np.nonzero(is_whole)[0]
+        texts: list[str | None] = [None] * len(is_whole)
+        made = json_columns.json_texts(name, self._span, self.exchanges.select(rows), options, is_escaped=is_escaped)
+        for row, text in zip(rows.tolist(), made, strict=True):
+            texts[row] = text
+        return texts
+
+    def _is_lost(self) -> Bools:
+        request, response = self._damages
+        is_lost: Bools = (request.cause == _LOST) | (response.cause == _LOST)
+        return is_lost
+
+    def statuses(self) -> list[str]:
+        """The column `status`."""
+        return [GAP if each else TRUNCATED for each in self._is_lost().tolist()]
+
+    def status_numbers(self) -> Ints:
+        """The index of each status in `STATUSES`."""
+        numbers: Ints = np.where(self._is_lost(), STATUSES.index(GAP), STATUSES.index(TRUNCATED))
+        return numbers
+
+    def issues(self) -> list[list[RowIssue]]:
+        """The issues of each row."""
+        frames = self.exchanges.request.frame, self.exchanges.response.frame
+        issues: list[list[RowIssue]] = [[] for _ in self.chosen]
+        for side, (causes, counts), frame in zip(("request", "response"), self._damages, frames, strict=True):
+            rows: Ints = np.nonzero(causes >= 0)[0]
+            columns = (rows, causes[rows], counts[rows], frame.size[rows])
+            for row, cause, have, size in zip(*(column.tolist() for column in columns), strict=True):
+                kind, detail = damage_detail(DAMAGES[cause], have, size)
+                issues[row].append(RowIssue(kind, side, "", have, detail))
         return issues
 
-    def _status(self, row: int) -> str:
-        damages = [side[row] for side in self._damages]
-        return GAP if any(damage is not None and damage[0] == "gap" for damage in damages) else TRUNCATED
 
-
-def _read_damages(bodies: BodyReader, frames: FrameColumns) -> list[tuple[str, int] | None]:
-    """The damage of each frame, and how many of its bytes precede the first missing one; None for a whole frame."""
-    rows = zip(frames.at.tolist(), frames.fragment_count.tolist(), frames.size.tolist(), strict=True)
-    return [bodies.find_damage(at, count, size) if at < 0 else None for at, count, size in rows]
-
-
-def _is_usual(exchanges: ExchangeColumns) -> Bools:
+def _are_usual(exchanges: ExchangeColumns) -> Bools:
     """Which exchanges have no other issues: their API and version are known, and the response has the same version."""
     out = np.zeros(len(exchanges), dtype=np.bool_)
     for api_key, version, is_member in exchanges_by_version(exchanges):
-        if api_key >= 0 and api_key != API_VERSIONS and (exchanges.request.body[is_member] < -1).any():
+        if api_key >= 0 and api_key != API_VERSIONS:
             out |= is_member & (message_plan(message_name(api_key, "Request"), version) is not None)
-    return out
+    return out & (exchanges.response.frame.size >= 0)

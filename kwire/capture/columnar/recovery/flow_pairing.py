@@ -30,7 +30,6 @@ class FlowPairing:
 
     def add_request(self, number: int, correlation_id: int, ts: int, found_by: int, rows: list[int]) -> None:
         """Add a request. Args: found_by: the packet that completed it. rows: receives what it completes."""
-        self.count += 1
         if correlation_id == NO_ID:
             rows += (self._flow, number, -1, -1, found_by)
             return

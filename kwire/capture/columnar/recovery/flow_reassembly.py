@@ -10,6 +10,18 @@ from bisect import bisect_left, insort
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from kwire.capture.columnar.recovery.packet_block import CONTROL
+from kwire.capture.columnar.recovery.stream_pieces import (
+    LOST,
+    NO_HEAD,
+    SEQ_HALF,
+    SNAPLEN,
+    BufferedSegment,
+    PieceRow,
+    Stream,
+)
 from kwire.capture.index.flows.flow_table import FIN_END, RST_END
 from kwire.capture.index.flows.reorder_limits import COUNT_MAX, SIZE_MAX
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
@@ -20,21 +32,20 @@ from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MA
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kwire.capture.columnar.recovery.packet_block import PacketBlock, PacketTable
+
 # Above every packet number.
 AFTER_CAPTURE = 1 << 62
-LOST, SNAPLEN = -1, -2
-"""The place of bytes that the capture lacks, by cause."""
-CAUSES = {LOST: "lost", SNAPLEN: "snaplen"}
-NO_HEAD = -5
-"""The length field of bytes that do not begin where a packet begins: no size is 4 more."""
 
-_SEQ_HALF = 1 << 31
 _SEQ = itemgetter(0)
-_CONTROL = SYN | FIN | RST
+# Shorter runs are added packet by packet; this many packets at once. Acknowledgements of a run are near each other.
+_RUN_MIN = 256
+_ROWS_COUNT = 256
+_ACK_DISTANCE_MAX = 1 << 30
 
 
 class PacketRow(NamedTuple):
-    """A packet. at, captured, missing: of its payload. head, word: the first two words of the payload, as numbers."""
+    """A packet, with the values of `PacketTable`."""
 
     number: int
     ts: int
@@ -49,81 +60,6 @@ class PacketRow(NamedTuple):
     word: int
 
 
-class StreamPiece(NamedTuple):
-    """Bytes of a stream in order, or bytes that are missing: then `at` is one of `CAUSES`.
-
-    order: counts the pieces of both sides. offset: from the first byte of the stream. at: where they are in the file.
-    number: of the packet that has them. found_by: of the packet at which they came in order.
-    """
-
-    order: int
-    offset: int
-    size: int
-    at: int
-    ts: int
-    number: int
-    found_by: int
-    head: int
-    word: int
-
-
-PieceRow = tuple[int, int, int, int, int, int, int, int, int]
-"""The fields of a `StreamPiece`; nearly all pieces are plain tuples, which are built faster."""
-
-
-class _Buffered(NamedTuple):
-    """A segment after a gap; as plain tuples in lists. arrival: number of the packet in the connection."""
-
-    seq: int
-    size: int
-    missing: int
-    at: int
-    ts: int
-    number: int
-    arrival: int
-    head: int
-    word: int
-
-
-class _Stream:
-    """One direction of the connection; sequence numbers are unwrapped.
-
-    start: of the first byte, None until it is known; then also `base`. next: of the next byte in order. reached: after
-    the last captured byte, which may be buffered. buffered: in the order of the stream, each a `_Buffered`; they do not
-    overlap.
-    """
-
-    __slots__ = (
-        *("start", "base", "saw_syn", "next", "reached", "acked", "fin", "last_ts"),
-        *("buffered", "buffered_size", "pieces"),
-    )
-
-    def __init__(self) -> None:
-        self.start: int | None = None
-        self.base = 0
-        self.saw_syn = False
-        self.next = self.reached = 0
-        self.acked = 0
-        self.fin: int | None = None
-        self.last_ts = 0
-        self.buffered: list[PieceRow] = []
-        self.buffered_size = 0
-        self.pieces: list[PieceRow] = []
-
-    def set_start(self, seq: int) -> None:
-        self.start = self.base = self.next = self.reached = self.acked = seq
-
-    def record_ack(self, ack: int) -> None:
-        if self.start is not None:
-            self.acked = max(self.acked, unwrap_seq(ack, self.acked))
-
-    def is_near(self, seq: int) -> bool:
-        return self.start is not None and (seq - self.next + RESENT_DISTANCE_MAX) & SEQ_MASK <= 2 * RESENT_DISTANCE_MAX
-
-    def is_far_behind(self, seq: int) -> bool:
-        return (seq - self.next + _SEQ_HALF) & SEQ_MASK < _SEQ_HALF - RESENT_DISTANCE_MAX
-
-
 class FlowReassembly:
     """Both directions of one connection whose beginning was captured.
 
@@ -136,7 +72,7 @@ class FlowReassembly:
         self.has_failed = False
         self.end_reason = 0
         self.end_number = AFTER_CAPTURE
-        self._streams = (_Stream(), _Stream())
+        self._streams = (Stream(), Stream())
         self._plain_syns: set[int] = set()
         self._order = 0
         self._arrival = 0
@@ -144,21 +80,61 @@ class FlowReassembly:
         self._is_closed = False
         self._is_established = False
 
-    def add_packets(self, rows: Iterable[tuple[int, ...]]) -> None:
-        """Add packets in the order of the capture, each as a `PacketRow`."""
+    def add_packets(self, block: PacketBlock, begin: int, end: int) -> None:
+        """Add some packets of a block, in the order of the capture."""
+        while begin < end and not (self.has_failed or self._is_closed):
+            stop = min(block.run_end(begin), end)
+            if stop - begin >= _RUN_MIN and self._add_run(block.columns, begin, stop):
+                begin = stop
+                continue
+            stop = min(begin + _ROWS_COUNT, end)
+            self._add_rows(block.rows(begin, stop))
+            begin = stop
+
+    def _add_run(self, packets: PacketTable, begin: int, stop: int) -> bool:
+        """Add packets in order to streams in order. Returns: whether they are."""
+        if not self._is_established or any(stream.buffered for stream in self._streams):
+            return False
+        chosen, reached_acks = [], []
+        for side, stream in enumerate(self._streams):
+            rows = begin + np.nonzero(packets.side[begin:stop] == side)[0]
+            if len(rows) and packets.seq[rows[0]] != stream.reached & SEQ_MASK:
+                return False
+            acked = self._streams[1 - side].acked
+            acks = packets.ack[rows[packets.flags[rows] & ACK != 0]]
+            distances = ((acks - acked + SEQ_HALF) & SEQ_MASK) - SEQ_HALF
+            if len(distances) and int(np.abs(distances).max()) > _ACK_DISTANCE_MAX:
+                return False
+            chosen.append(rows[packets.captured[rows] > 0])
+            reached_acks.append(acked + max(int(distances.max(initial=0)), 0))
+        count = (packets.captured[begin:stop] > 0).astype(np.int64) + (packets.missing[begin:stop] > 0)
+        order = self._order + np.cumsum(count) - count
+        for stream, rows, other, acked in zip(self._streams, chosen, self._streams[::-1], reached_acks, strict=True):
+            other.acked = acked
+            if len(rows):
+                stream.add_segments(packets, rows, order[rows - begin])
+        self._order += int(count.sum())
+        self._arrival += stop - begin
+        return True
+
+    def _add_rows(self, rows: Iterable[tuple[int, ...]]) -> None:
+        """Add packets one by one, each as a `PacketRow`."""
         first, second = self._streams
+        arrival = self._arrival
         for number, ts, side, seq, ack, flags, at, size, missing, head, word in rows:
             stream, other = (second, first) if side else (first, second)
-            arrival = self._arrival = self._arrival + 1
-            if flags & _CONTROL or not self._is_established:
+            arrival += 1
+            if flags & CONTROL or not self._is_established:
+                self._arrival = arrival
                 self._add_unusual(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
                 if self.has_failed or self._is_closed:
                     return
+                arrival = self._arrival
                 continue
             reached = stream.reached
             is_next = seq == reached & SEQ_MASK
-            if flags & ACK and (is_next or stream.is_near(seq)):
-                distance = ((ack - other.acked + _SEQ_HALF) & SEQ_MASK) - _SEQ_HALF
+            if ack != other.acked & SEQ_MASK and flags & ACK and (is_next or stream.is_near(seq)):
+                distance = ((ack - other.acked + SEQ_HALF) & SEQ_MASK) - SEQ_HALF
                 if distance > 0:
                     other.acked += distance
             if size and is_next and at >= 0 and not missing:
@@ -174,13 +150,19 @@ class FlowReassembly:
                     stream.next = reached + size
                     stream.last_ts = ts
             elif size or missing:
+                self._arrival = arrival
                 self._add_data(PacketRow(number, ts, side, seq, ack, flags, at, size, missing, head, word))
-            if first.buffered and arrival - first.buffered[0][6] >= REORDER_PACKETS_MAX:
-                self._skip_expired_gaps(first, number)
-            if second.buffered and arrival - second.buffered[0][6] >= REORDER_PACKETS_MAX:
-                self._skip_expired_gaps(second, number)
-            if self.has_failed:
-                return
+            if first.buffered or second.buffered or self.has_failed:
+                self._arrival = arrival
+                self._skip_old_gaps(number)
+                if self.has_failed:
+                    return
+        self._arrival = arrival
+
+    def _skip_old_gaps(self, number: int) -> None:
+        for stream in self._streams:
+            if stream.buffered and self._arrival - stream.buffered[0][6] >= REORDER_PACKETS_MAX:
+                self._skip_expired_gaps(stream, number)
 
     def take_pieces(self, side: int) -> list[PieceRow]:
         """What the packets since the last call completed of a side."""
@@ -242,7 +224,7 @@ class FlowReassembly:
             self.end_number, self.end_ts = row.number, row.ts
         self._is_established = not self.end_reason and all(each.start is not None for each in self._streams)
 
-    def _add_syn(self, stream: _Stream, row: PacketRow, first: int, *, has_data: bool) -> None:
+    def _add_syn(self, stream: Stream, row: PacketRow, first: int, *, has_data: bool) -> None:
         is_known = stream.start is not None
         is_answer = bool(row.flags & ACK)
         if has_data or row.flags & (FIN | RST) or self.end_reason or (is_known and stream.start != first):
@@ -265,7 +247,7 @@ class FlowReassembly:
         if stream.is_far_behind(seq) or (size and at < 0):
             self.has_failed = True
             return
-        new = _Buffered(unwrap_seq(seq, stream.next), size, missing, at, ts, number, self._arrival, head, word)
+        new = BufferedSegment(unwrap_seq(seq, stream.next), size, missing, at, ts, number, self._arrival, head, word)
         if new.seq - stream.next > RESENT_DISTANCE_MAX:
             self.has_failed = True
             return
@@ -276,7 +258,7 @@ class FlowReassembly:
             self._deliver_segment(stream, new, number)
         stream.reached = stream.buffered[-1][0] + stream.buffered[-1][1] if stream.buffered else stream.next
 
-    def _buffer_segment(self, stream: _Stream, new: _Buffered) -> None:
+    def _buffer_segment(self, stream: Stream, new: BufferedSegment) -> None:
         """Store the bytes that are not buffered yet: where segments overlap, the bytes that came first are used."""
         buffered = stream.buffered
         if not buffered or new.seq >= buffered[-1][0] + buffered[-1][1]:
@@ -291,11 +273,11 @@ class FlowReassembly:
             stream.buffered_size += piece.size
         self._check_limits(stream)
 
-    def _check_limits(self, stream: _Stream) -> None:
+    def _check_limits(self, stream: Stream) -> None:
         """The streaming pipeline limits what all connections have buffered together."""
         self.has_failed |= len(stream.buffered) > COUNT_MAX or stream.buffered_size > SIZE_MAX
 
-    def _skip_expired_gaps(self, stream: _Stream, number: int) -> None:
+    def _skip_expired_gaps(self, stream: Stream, number: int) -> None:
         while stream.buffered:
             seq, arrival = stream.buffered[0][0], stream.buffered[0][6]
             if seq <= stream.next:
@@ -305,13 +287,13 @@ class FlowReassembly:
                 break
             self._skip_gap(stream, number)
 
-    def _skip_gap(self, stream: _Stream, number: int) -> None:
+    def _skip_gap(self, stream: Stream, number: int) -> None:
         seq, ts = stream.buffered[0][0], stream.buffered[0][4]
         if seq > stream.next:
             self._add_missing(stream, ts, seq - stream.next, LOST, number)
         self._deliver_buffered(stream, number)
 
-    def _deliver_buffered(self, stream: _Stream, number: int) -> None:
+    def _deliver_buffered(self, stream: Stream, number: int) -> None:
         count = 0
         for segment in stream.buffered:
             if segment[0] > stream.next:
@@ -323,7 +305,7 @@ class FlowReassembly:
         if not stream.buffered:
             stream.reached = stream.next
 
-    def _deliver_segment(self, stream: _Stream, segment: PieceRow, number: int) -> None:
+    def _deliver_segment(self, stream: Stream, segment: PieceRow, number: int) -> None:
         """Deliver the new bytes of a segment that begins at or before the next byte."""
         seq, size, missing, at, ts, own_number, _, head, word = segment
         known = stream.next - seq
@@ -340,18 +322,18 @@ class FlowReassembly:
         if missing:
             self._add_missing(stream, ts, seq + segment[1] + missing - stream.next, SNAPLEN, number)
 
-    def _add_missing(self, stream: _Stream, ts: int, size: int, cause: int, number: int) -> None:
+    def _add_missing(self, stream: Stream, ts: int, size: int, cause: int, number: int) -> None:
         offset = stream.next - stream.base
         stream.pieces.append((self._order, offset, size, cause, ts, 0, number, NO_HEAD, 0))
         self._order += 1
         stream.next += size
 
 
-def _new_parts(buffered: list[PieceRow], new: _Buffered) -> list[_Buffered]:
+def _new_parts(buffered: list[PieceRow], new: BufferedSegment) -> list[BufferedSegment]:
     """The parts of a segment that lie between those that are buffered."""
     at, end = new.seq, new.seq + new.size
     index = max(bisect_left(buffered, at, key=_SEQ) - 1, 0)
-    parts: list[_Buffered] = []
+    parts: list[BufferedSegment] = []
     while index < len(buffered) and buffered[index][0] < end:
         seq, size = buffered[index][:2]
         if seq > at:
@@ -364,7 +346,7 @@ def _new_parts(buffered: list[PieceRow], new: _Buffered) -> list[_Buffered]:
     return parts
 
 
-def _part(segment: _Buffered, seq: int, size: int, missing: int) -> _Buffered:
+def _part(segment: BufferedSegment, seq: int, size: int, missing: int) -> BufferedSegment:
     """A part of a segment from a sequence number on."""
     skip = seq - segment.seq
     is_whole = not skip and size == segment.size

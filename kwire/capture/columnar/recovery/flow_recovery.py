@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID, FlowPairing
-from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowReassembly, PieceRow
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowReassembly
 from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
+from kwire.capture.columnar.recovery.stream_pieces import PieceRow
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
+from kwire.capture.kafka.exchange_pairing import PENDING_REQUESTS_MAX
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.model import Flow
 from kwire.capture.options import FRAME_SIZE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kwire.capture.index.flows.frame_scan import ReadAt
     from kwire.capture.kafka.frame_resync import PartialFrameBudget
@@ -28,8 +30,10 @@ _END: PieceRow = (LAST_ORDER + 2, 0, 0, 0, 0, 0, 0, 0, 0)
 class FlowRecovery:
     """One flow and its state between spans."""
 
-    def __init__(self, number: int, read: ReadAt, budget: PartialFrameBudget) -> None:
+    def __init__(self, number: int, opener: int, read: ReadAt, budget: PartialFrameBudget) -> None:
+        """Args: opener: the side that the index has as the client."""
         self.number = number
+        self._opener = opener
         self.has_failed = False
         self.is_ending = self.is_closed = False
         self.closed_by = AFTER_CAPTURE
@@ -66,6 +70,9 @@ class FlowRecovery:
             self.has_failed |= self.reassembly.has_failed
             return
         client = self.client
+        if client != self._opener:
+            self.has_failed = True
+            return
         asked, answered = self.reassembly.take_pieces(client), self.reassembly.take_pieces(1 - client)
         if not self._is_checked and (asked or answered):
             self._check_start(asked, answered)
@@ -96,22 +103,26 @@ class FlowRecovery:
                 yield from (StreamGapRow(self.number, *gap[1:], found_by) for gap, found_by in frames.gaps)
 
 
-def find_frames(frames: StreamFrames, pieces: Iterable[PieceRow], found: FrameList) -> None:
+def find_frames(frames: StreamFrames, pieces: Sequence[PieceRow], found: FrameList) -> None:
     """Add the frames of one side that these pieces complete."""
-    rows = found.rows
-    for piece in pieces:
+    rows, at, count = found.rows, 0, len(pieces)
+    while at < count:
+        piece = pieces[at]
         if piece[7] + 4 == piece[2] and frames.is_between_frames:
             rows.append(piece)
-        else:
-            for row, unusual in frames.take_piece(piece):
-                found.add(row, unusual)
+            at += 1
+            continue
+        unusual_frames, taken = frames.take_unusual(pieces, at)
+        for row, unusual in unusual_frames:
+            found.add(row, unusual)
+        at += taken
 
 
 class PairedFrames(NamedTuple):
     """What pairing returns: exchanges as in `FlowPairing`, number and `in_flight` of each request, the responses."""
 
     rows: list[int]
-    counts: list[int]
+    counts: range
     in_flight: list[int]
     responses: FrameList
 
@@ -121,13 +132,10 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
 
     Args: ids: correlation ids of the requests, `NO_ID` where none is expected. numbers: of the first request, response.
     """
-    rows: list[int] = []
-    counts: list[int] = []
-    in_flight: list[int] = []
-    answers = FrameList()
-    pairer, frames, answer_rows = flow.pairing, flow.responses, answers.rows
+    rows, in_flight = list[int](), list[int]()
+    pairer, frames, answers = flow.pairing, flow.responses, FrameList()
     request_number, response_number = numbers
-    add_response, add_request = pairer.add_response, pairer.add_request
+    pending, orphans, answer_rows = pairer.pending, pairer.orphans, answers.rows
     requests = zip(flow.asked.rows, ids, strict=True)
     last: tuple[PieceRow, int] = (_END, NO_ID)
     request, correlation_id = next(requests, last)
@@ -136,30 +144,41 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
         """Add the requests that were complete before a piece."""
         nonlocal request, correlation_id, request_number
         while request[0] < before:
-            counts.append(pairer.count)
             in_flight.append(pairer.in_flight)
-            add_request(request_number, correlation_id, request[4], request[6], rows)
+            is_known = correlation_id in pending or correlation_id in orphans
+            if is_known or correlation_id == NO_ID or pairer.in_flight >= PENDING_REQUESTS_MAX:
+                pairer.add_request(request_number, correlation_id, request[4], request[6], rows)
+            else:
+                # As nearly all requests.
+                pending[correlation_id] = request_number
+                pairer.in_flight += 1
             request_number += 1
             request, correlation_id = next(requests, last)
 
     def add_frames(found: Iterable[tuple[PieceRow, UnusualFrame]]) -> None:
         """Add responses, each before the next one is searched for."""
         for row, unusual in found:
-            add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
+            pairer.add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
             answers.add(row, unusual)
 
     if frames is not None:
-        for piece in flow.response_pieces:
+        pieces, at = flow.response_pieces, 0
+        while at < len(pieces):
+            piece = pieces[at]
             if request[0] < piece[0]:
                 add_requests(piece[0])
             if piece[7] + 4 == piece[2] and frames.is_between_frames:
-                add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
+                pairer.add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
                 answer_rows.append(piece)
-            else:
-                add_frames(frames.take_piece(piece))
+                at += 1
+                continue
+            found, taken = frames.take_unusual(pieces, at)
+            add_frames(found)
+            at += taken
         if flow.is_ending:
             order = LAST_ORDER + 1 - flow.client
             add_requests(order)
             add_frames(frames.close(order, flow.closed_by))
     add_requests(_END[0])
-    return PairedFrames(rows, counts, in_flight, answers)
+    pairer.count += len(ids)
+    return PairedFrames(rows, range(pairer.count - len(ids), pairer.count), in_flight, answers)

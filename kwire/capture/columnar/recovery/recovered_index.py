@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -17,13 +19,16 @@ from kwire.capture.index.model import Index
 from kwire.capture.index.sparse import read_sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kwire.capture.columnar.recovery.recovery_builder import RecoveredPart
-    from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.frame_headers import IndexedNumbers
+    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.index.flows.frame_headers import StoredNumbers
     from kwire.capture.index.flows.pairing import ExchangeColumns
 
-# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them.
-_REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "disorder", "pairing", "cut")]
+# Flows that are not clean for other reasons are no Kafka, or only the streaming pipeline can read them. One packet of a
+# handshake may be missing; flows that began before the capture fail at their first data.
+_REASONS = [UNCLEAN_REASONS.index(reason) for reason in ("snaplen", "hole", "disorder", "pairing", "cut", "midstream")]
 
 
 def recover_flows(index: Index, chosen: Bools) -> Index:
@@ -38,8 +43,21 @@ def recover_flows(index: Index, chosen: Bools) -> Index:
     if not is_damaged.any():
         return index
     if not isinstance(index.recovered, RecoveredIndex) or not np.array_equal(index.recovered.chosen, is_damaged):
-        index.recovered = RecoveredIndex(index, is_damaged)
+        with _without_collection():
+            index.recovered = RecoveredIndex(index, is_damaged)
     return index.recovered
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the collector of cyclic garbage: it would visit a tuple for each packet, none of which is in a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class RecoveredIndex(Index):
@@ -69,7 +87,8 @@ class RecoveredIndex(Index):
             self._is_recovered[number] = end_reason == end_reasons[number] and opener == index.openers[number]
         self.client_ids = builder.client_ids
         gaps = [gap for gap in builder.gaps() if self._is_recovered[gap.flow]]
-        self.gaps = sorted([*index.gaps, *gaps], key=attrgetter("completed_by"))
+        others = [gap for gap in index.gaps if not self._is_recovered[gap.flow]]
+        self.gaps = sorted([*others, *gaps], key=attrgetter("completed_by"))
 
     @cached_property
     def is_clean(self) -> Bools:
@@ -88,7 +107,7 @@ class RecoveredIndex(Index):
             return merged.select(np.lexsort((merged.flow, merged.completed_by)))
         return merged.select(np.argsort(merged.completed_by, kind="stable"))
 
-    def body_fragments(self) -> tuple[IndexedNumbers, IndexedNumbers]:
+    def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
         """File offset and size of the fragments of bodies."""
         at, size = super().body_fragments()
         firsts = np.array(self._fragment_firsts, dtype=np.int64)
@@ -108,9 +127,17 @@ class RecoveredIndex(Index):
 class _Fragments:
     """The fragments of the index and those of recovered flows."""
 
-    def __init__(self, before: IndexedNumbers, recovered: IndexedNumbers) -> None:
+    def __init__(self, before: StoredNumbers, recovered: StoredNumbers) -> None:
         self._before = before
         self._recovered = recovered
 
     def __getitem__(self, number: int, /) -> int:
         return self._recovered[number] if number >= FRAGMENTS_START else self._before[number]
+
+    def take(self, numbers: Ints) -> Ints:
+        """The numbers at these indexes."""
+        is_recovered = numbers >= FRAGMENTS_START
+        out = np.empty(len(numbers), dtype=np.int64)
+        out[is_recovered] = self._recovered.take(numbers[is_recovered])
+        out[~is_recovered] = self._before.take(numbers[~is_recovered])
+        return out

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID
-from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, NO_HEAD
+from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE
 from kwire.capture.columnar.recovery.flow_recovery import LAST_ORDER, FlowRecovery, pair_frames
+from kwire.capture.columnar.recovery.packet_block import PacketBlock, PacketTable
+from kwire.capture.columnar.recovery.stream_pieces import NO_HEAD
 from kwire.capture.index.arrays import NO_NUMBERS, concatenate_rows, find_groups
 from kwire.capture.index.flows import pairing
 from kwire.capture.index.flows.flow_builder import LIMITS
@@ -59,7 +61,8 @@ class RecoveryBuilder:
         self._read_file = read
         self._base, self._data = 0, b""
         budget = PartialFrameBudget()
-        self._flows = {number: FlowRecovery(number, self._read, budget) for number in numbers.tolist()}
+        sides = zip(numbers.tolist(), openers[numbers].tolist(), strict=True)
+        self._flows = {number: FlowRecovery(number, opener, self._read, budget) for number, opener in sides}
         # The flows with a FIN of both sides, or an RST, that are not closed yet.
         self._lingering: dict[int, FlowRecovery] = {}
         self._table = FlowTable()
@@ -108,21 +111,19 @@ class RecoveryBuilder:
         if not len(chosen):
             return touched
         flow_numbers = packets.flow[chosen].astype(np.int64)
-        columns = [
-            getattr(packets, name)[chosen].tolist()
-            for name in ("number", "ts", "side", "seq", "ack", "flags", "at", "captured", "missing")
-        ]
-        columns += self._first_words(packets, chosen)
+        names = ("number", "ts", "side", "seq", "ack", "flags", "at", "captured", "missing")
+        words = self._first_words(packets, chosen)
+        columns = PacketTable(*(getattr(packets, name)[chosen].astype(np.int64) for name in names), *words)
+        block = PacketBlock(flow_numbers, columns)
+        is_late = (columns.captured > 0) | (columns.missing > 0) | (columns.flags & (SYN | RST) != 0)
         firsts = find_groups(flow_numbers)
         for begin, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(chosen)], strict=True):
-            rows = zip(*(column[begin:end] for column in columns), strict=True)
             flow = self._flows[int(flow_numbers[begin])]
             if flow.is_closed:
                 # Late acknowledgements change nothing after both sides have ended by a FIN.
-                is_reset = flow.reassembly.end_reason == RST_END
-                flow.has_failed |= is_reset or any(row[7] or row[8] or row[5] & (SYN | RST) for row in rows)
+                flow.has_failed |= flow.reassembly.end_reason == RST_END or bool(is_late[begin:end].any())
                 continue
-            flow.reassembly.add_packets(rows)
+            flow.reassembly.add_packets(block, begin, end)
             if flow.reassembly.end_reason:
                 self._lingering.setdefault(flow.number, flow)
             touched.append(flow.number)
@@ -176,13 +177,13 @@ class RecoveryBuilder:
         for flow in self._flows.values():
             yield from flow.gaps
 
-    def _first_words(self, packets: PacketColumns, chosen: Ints) -> list[list[int]]:
+    def _first_words(self, packets: PacketColumns, chosen: Ints) -> Ints:
         """The first two words of each payload; `NO_HEAD` where it is too short."""
         at = packets.at[chosen].astype(np.int64) - self._base
         is_readable = (packets.captured[chosen] >= 8) & (at >= 0) & (at + 8 <= len(self._data))
-        words = np.full((len(chosen), 2), NO_HEAD, dtype=np.int64)
-        words[is_readable] = gather_bytes(self._data, at[is_readable], 8).view(">i4").reshape(-1, 2)
-        return [words[:, 0].tolist(), words[:, 1].tolist()]
+        words = np.full((2, len(chosen)), NO_HEAD, dtype=np.int64)
+        words[:, is_readable] = gather_bytes(self._data, at[is_readable], 8).view(">i4").reshape(-1, 2).T
+        return words
 
     def _read(self, at: int, size: int) -> bytes:
         begin = at - self._base

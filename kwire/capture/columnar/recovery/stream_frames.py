@@ -10,18 +10,20 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.columnar.recovery.flow_pairing import NO_ID
-from kwire.capture.columnar.recovery.flow_reassembly import CAUSES, PieceRow
+from kwire.capture.columnar.recovery.stream_pieces import CAUSES, SNAPLEN, PieceRow
 from kwire.capture.kafka.frame_extractor import FrameExtractor
-from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, PartialFrameBudget
+from kwire.capture.kafka.frame_resync import PARTIAL_SIZE_REDUCED, SEARCH_SIZE_MAX, PartialFrameBudget
 from kwire.capture.model import Flow, Frame, MissingBytes, StreamData, StreamGap
 from kwire.capture.options import FRAME_SIZE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kwire.capture.index.flows.frame_scan import ReadAt
 
 _CHUNKS_MAX = 1024
+# The length field and the first word of a frame.
+_CUT_SIZE_MIN = 8
 
 
 class UnusualFrame(NamedTuple):
@@ -77,6 +79,17 @@ class StreamFrames:
         self.gaps: list[tuple[StreamGap, int]] = []
         self.is_between_frames = True
 
+    def take_unusual(self, pieces: Sequence[PieceRow], at: int) -> tuple[Iterable[tuple[PieceRow, UnusualFrame]], int]:
+        """The frames that a piece completes that is not exactly one frame, and how many pieces were taken: two where
+        the next one is the end of its frame, which the snaplen cut.
+        """
+        piece = pieces[at]
+        if piece[7] >= piece[2] and self.is_between_frames and at + 1 < len(pieces):
+            cut = _find_cut_frame(piece, pieces[at + 1])
+            if cut is not None:
+                return (cut,), 2
+        return self.take_piece(piece), 1
+
     def take_piece(self, piece: PieceRow) -> Iterator[tuple[PieceRow, UnusualFrame]]:
         """The frames that a piece completes. A piece that is exactly one frame needs no call of it."""
         order, offset, size, at, ts, number, found_by, _, _ = piece
@@ -131,3 +144,16 @@ class StreamFrames:
 
 def _chunk_offset(chunk: _Chunk) -> int:
     return chunk.offset
+
+
+def _find_cut_frame(piece: PieceRow, rest: PieceRow) -> tuple[PieceRow, UnusualFrame] | None:
+    """The frame that begins with a piece, and is cut for the rest of it; None if it is not that simple.
+
+    The frame extractor would find the same, and be between frames again.
+    """
+    order, offset, size, at, ts, number, _, head, word = piece
+    is_rest = rest[0] == order + 1 and rest[3] == SNAPLEN and head + 4 == size + rest[2]
+    if not (is_rest and _CUT_SIZE_MIN <= size <= PARTIAL_SIZE_REDUCED and head <= FRAME_SIZE_MAX):
+        return None
+    row = (rest[0], offset, head + 4, at, ts, number, rest[6], head, word)
+    return row, UnusualFrame(max(ts, rest[4]), [(at + 4, size - 4)], "snaplen", size - 4)

@@ -174,6 +174,13 @@ class IndexedNumbers(Protocol):
         """One of the numbers."""
 
 
+class StoredNumbers(IndexedNumbers, Protocol):
+    """Numbers of an index, read one by one or many at once."""
+
+    def take(self, numbers: Ints) -> Ints:
+        """The numbers at these indexes."""
+
+
 def read_body(
     read: ReadAt, fragments: tuple[IndexedNumbers, IndexedNumbers], at: int, fragment_count: int, size: int
 ) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.capture import index
+from kwire.capture.columnar import reader
 from kwire.capture.columnar.batch_merge import ROWS_MAX
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
@@ -38,7 +39,7 @@ class CountingReader(ColumnarReader):
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
     """A connection with this many rows; each packet is `step` nanoseconds later than the one before.
 
-    Args: is_clean: otherwise its SYN was not captured, so that only the streaming pipeline can read it.
+    Args: is_clean: otherwise its SYN was not captured.
     """
     captured = CapturedConnection(("127.0.0.1", port))
     captured.open()
@@ -50,6 +51,12 @@ def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[Capt
     return packets if is_clean else packets[1:]
 
 
+@pytest.fixture(autouse=True)
+def _no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streaming pipeline reads all flows that are not clean."""
+    monkeypatch.setattr(reader, "recover_flows", lambda index, chosen: index)
+
+
 @pytest.fixture(scope="module")
 def unclean() -> list[CapturedPacket]:
     return connection(40_000, COUNT, 1_000_000, is_clean=False)
@@ -57,11 +64,11 @@ def unclean() -> list[CapturedPacket]:
 
 def check_buffered_rows(capture: bytes) -> None:
     """Check that few outcomes are buffered at any time, of a capture with `COUNT` outcomes of the pipeline."""
-    reader, row_count = CountingReader(index.build_index(capture), None, Options()), 0
-    for batch in reader.message_batches(COLUMNS, issues=True):
+    counting, row_count = CountingReader(index.build_index(capture), None, Options()), 0
+    for batch in counting.message_batches(COLUMNS, issues=True):
         row_count += batch.num_rows
-        assert reader.built_count <= row_count + BUFFERED_MAX
-    assert row_count == reader.built_count == COUNT
+        assert counting.built_count <= row_count + BUFFERED_MAX
+    assert row_count == counting.built_count == COUNT
 
 
 def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(unclean: list[CapturedPacket]) -> None:
@@ -73,17 +80,17 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(un
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
     built_index = index.build_index(capture)
     assert sorted(flow.unclean_reason for flow in built_index.flows) == ["clean", "midstream"]
-    reader = CountingReader(built_index, None, Options())
+    counting = CountingReader(built_index, None, Options())
 
     rows = []
-    for batch in reader.message_batches(COLUMNS, issues=True):
+    for batch in counting.message_batches(COLUMNS, issues=True):
         rows += batch.to_pylist()
-        assert reader.built_count <= len(rows) + BUFFERED_MAX
+        assert counting.built_count <= len(rows) + BUFFERED_MAX
     expected = [(row["conn_id"], row["correlation_id"]) for row in read_rows(capture, options=Options(bodies=False))]
     keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
     assert keys == expected
     assert len(keys) == COUNT + 3_000
-    assert reader.built_count == COUNT
+    assert counting.built_count == COUNT
 
 
 def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(unclean: list[CapturedPacket]) -> None:

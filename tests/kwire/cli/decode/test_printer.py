@@ -29,7 +29,9 @@ def test_large_rows_are_printed_before_there_are_many() -> None:
 def prebuilt(times: list[int]) -> PrebuiltLines:
     """A line for each time, which is its text."""
     numbers = np.array(times, dtype=np.int64)
-    return PrebuiltLines(numbers, numbers, np.zeros_like(numbers), [str(ts) for ts in times], numbers < 0)
+    return PrebuiltLines(
+        numbers, numbers, np.zeros_like(numbers), [str(ts) for ts in times], numbers < 0, np.zeros_like(numbers)
+    )
 
 
 def printed(parts: list[list[int]], limit: int | None = None) -> list[int]:
