@@ -44,18 +44,18 @@ _UNCOMPRESSED = ("1,000 x 1 KiB", "2 headers each", "100 bytes")
 _LEVELS = ("partitions", "records", "share_acquired", "share_acks")
 #: The requests with their goal of 60 us, and why they miss it: by profiles of the broker's process.
 _REQUESTS = {
-    "Metadata, one topic": "some 70 calls in Python; a quarter is the kernel's work for the socket",
-    "Produce, one record": "some 110 calls in Python; a fifth is the kernel's work for the socket",
-    "Fetch, empty": "some 90 calls in Python; a fifth is the kernel's work for the socket",
-    "ShareFetch, one record": "some 300 calls in Python, none of which dominates",
-    "ShareAcknowledge, one record": "some 250 calls in Python, in three rounds of the channel between nodes",
+    "Metadata, one topic": "some 50 calls in Python; a quarter is the kernel's work for the socket",
+    "Produce, one record": "some 80 calls in Python; a fifth is the kernel's work for the socket",
+    "Fetch, empty": "some 70 calls in Python; a fifth is the kernel's work for the socket",
+    "ShareFetch, one record": "some 150 calls in Python, none of which dominates",
+    "ShareAcknowledge, one record": "some 220 calls in Python, in three rounds of the channel between nodes",
 }
 #: Calls that wait, beside kfake, by profiles as well.
 _OPERATIONS = {
-    "synchronous produce, p50": "some 95 calls in Python before the answer",
-    "synchronous produce, p99": "some 95 calls in Python before the answer",
-    "transactions of 100 records": "three requests with some 650 calls in Python, and five appends to logs",
-    "commits of a classic group": "some 130 calls in Python, a third of them to store the offset",
+    "synchronous produce, p50": "some 80 calls in Python before the answer",
+    "synchronous produce, p99": "some 80 calls in Python before the answer",
+    "transactions of 100 records": "three requests with some 450 calls in Python, and five appends to logs",
+    "commits of a classic group": "some 100 calls in Python, a third of them to store the offset",
 }
 #: Scans by Spark, and why they miss their target: by the CPU time of its processes.
 _SPARK_SCANS = {
@@ -229,8 +229,8 @@ TARGETS = (
             reason=reason,
         )
         for damage, reason in (
-            ("1 % of packets lost", "a third of it is flows that only the streaming pipeline reads"),
-            ("packets cut at 256 bytes", "the JSON lines of cut exchanges are made one by one, in Python"),
+            ("1 % of packets lost", "half of it is reassembly and pairing packet by packet, in Python, after each loss"),
+            ("packets cut at 256 bytes", "half of it is reassembly and pairing of cut frames, in Python"),
         )
     ),
     Target(
