@@ -229,7 +229,10 @@ TARGETS = (
             reason=reason,
         )
         for damage, reason in (
-            ("1 % of packets lost", "half of it is reassembly and pairing packet by packet, in Python, after each loss"),
+            (
+                "1 % of packets lost",
+                "half of it is reassembly and pairing packet by packet, in Python, after each loss",
+            ),
             ("packets cut at 256 bytes", "half of it is reassembly and pairing of cut frames, in Python"),
         )
     ),

@@ -4,47 +4,16 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-import pytest
+import msgspec
 
-from mockbroker.certify.results import CaseRecord, DriverRecord, ResultRecord, RunRecord
+from mockbroker.certify.results import DriverRecord, ResultRecord, RunRecord
 from mockbroker.certify.verdicts import Verdict
 from tools.certification.page import ByClient, Explanations, find_problems, keep_cases, render_page, replace_results
 from tools.certification.picture import draw_matrix
 
 
-def _case(case_id: str) -> CaseRecord:
-    return CaseRecord(
-        id=case_id,
-        family=case_id.partition(".")[0],
-        title="title",
-        level="MUST",
-        rule="The client <does> it.",
-        source={"document": "KIP-932", "section": "", "contract": ""},
-        broker="Nothing.",
-        needs=(),
-    )
-
-
 def _explain(bad: ByClient, unstable: ByClient | None = None) -> Explanations:
     return Explanations(bad=bad, unstable=unstable or {})
-
-
-@pytest.fixture
-def run() -> RunRecord:
-    drivers = [
-        DriverRecord(command="/home/x/.venv/bin/python /home/x/examples/drivers/a/driver.py", name="a", version="1"),
-        DriverRecord(command="java -jar driver.jar", name="b", version="2"),
-    ]
-    results = [
-        ResultRecord(driver=0, case="share.x.y", verdict=Verdict.FAILED, duration_ms=10, expected="it|x", seen="`no`"),
-        ResultRecord(driver=1, case="share.x.y", verdict=Verdict.UNIMPLEMENTED, duration_ms=0),
-        ResultRecord(driver=0, case="groups.x.y", verdict=Verdict.OK, duration_ms=10),
-        ResultRecord(driver=1, case="groups.x.y", verdict=Verdict.OK, duration_ms=10),
-    ]
-    cases = [_case("groups.x.y"), _case("share.x.y")]
-    return RunRecord(
-        seed=1, release="4.4", started="2026-01-31T12:00:00+00:00", drivers=drivers, cases=cases, results=results
-    )
 
 
 def test_a_failure_needs_an_explanation(run: RunRecord) -> None:
@@ -138,7 +107,7 @@ def test_results_of_a_later_run_replace_those_of_the_same_client_and_case(run: R
         release="4.4",
         started=run.started,
         drivers=[run.drivers[1], run.drivers[0]],
-        cases=[_case("share.x.y")],
+        cases=run.cases[1:],
         results=[ResultRecord(driver=1, case="share.x.y", verdict=Verdict.OK, duration_ms=5)],
     )
 
@@ -158,7 +127,7 @@ def test_a_case_of_a_later_run_is_added_and_one_that_does_not_exist_is_left_out(
         release="4.4",
         started=run.started,
         drivers=run.drivers,
-        cases=[_case("connecting.x.y")],
+        cases=[msgspec.structs.replace(run.cases[0], id="connecting.x.y", family="connecting")],
         results=played,
     )
 
