@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ from kwire.records import Record, write_batch
 
 #: The limit of each step, seconds.
 STEP_S = 30.0
+#: The limit of the end of members whose client was killed, seconds: the coordinator expires their sessions after 45 s.
+_EXPIRY_S = 60.0
 _REPLICAS_MAX = 3
 _PAUSE_S = 0.05
 #: The last version of DeleteTopics with names alone, of FindCoordinator with one key; the first of Produce with ids.
@@ -33,6 +36,13 @@ _NOT_YET = (
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
+)
+#: A group that still has members, or whose coordinator is not ready.
+_NOT_DELETED_YET = (
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
 )
 _PRODUCE_BY_ID = 13
 
@@ -87,17 +97,22 @@ class KafkaAdmin:
                 _check(topic.error_code, f"topic {topic.name} cannot be deleted", topic.error_message)
         self._wait(lambda: self.topic_names().isdisjoint(topics), f"the deletion of {', '.join(topics)}")
 
-    def delete_groups(self, groups: Iterable[str]) -> list[str]:
-        """Delete groups without members. Returns: those that could not be deleted. Raises: KafkaUnavailable."""
-        left = []
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Delete groups; one with members first waits for the end of their sessions. Raises: KafkaUnavailable."""
         for group in groups:
-            with self._connect() as client:
-                where = self._send(client, FindCoordinatorRequest(key=group), _FIND_ONE)
-            with self._connect(f"{where.host}:{where.port}") as client:
-                results = self._send(client, DeleteGroupsRequest((group,))).results
-            if any(result.error_code for result in results):
-                left.append(group)
-        return left
+            self._wait(partial(self._delete_group, group), f"the deletion of group {group}", _EXPIRY_S)
+
+    def _delete_group(self, group: str) -> bool:
+        """Returns: whether it is gone; if not, to be tried again. Raises: KafkaUnavailable."""
+        with self._connect() as client:
+            where = self._send(client, FindCoordinatorRequest(key=group), _FIND_ONE)
+        with self._connect(f"{where.host}:{where.port}") as client:
+            [result] = self._send(client, DeleteGroupsRequest((group,))).results
+        if result.error_code in _NOT_DELETED_YET:
+            return False
+        if result.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            _check(result.error_code, f"group {group} cannot be deleted", None)
+        return True
 
     def produce(self, topic: str, values: Sequence[str | None], partition: int) -> None:
         """Append records, as soon as the leader of a new partition takes them. Raises: KafkaUnavailable."""
@@ -159,11 +174,11 @@ class KafkaAdmin:
         except (ClientError, WireError, OSError) as error:
             raise KafkaUnavailable(f"{client.address}: {type(request).__name__}: {error}") from error
 
-    def _wait(self, is_done: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + STEP_S
+    def _wait(self, is_done: Callable[[], bool], what: str, limit_s: float = STEP_S) -> None:
+        deadline = time.monotonic() + limit_s
         while not is_done():
             if time.monotonic() > deadline:
-                raise KafkaUnavailable(f"waited {STEP_S:g} s for {what}")
+                raise KafkaUnavailable(f"waited {limit_s:g} s for {what}")
             time.sleep(_PAUSE_S)
 
 

@@ -76,6 +76,28 @@ def test_records_wait_for_the_leader_of_a_new_partition(cluster: Cluster) -> Non
     assert [each.value for each in cluster.read("orders")] == [b"a"]
 
 
+def test_a_group_is_deleted_when_its_last_member_has_gone() -> None:
+    with Cluster(topics={"orders": 1}) as cluster:
+        with kwire.Client(cluster.bootstrap_servers, client_id="raw") as client:
+            client.send(COMMIT, 7)
+        fault = cluster.faults.add("DeleteGroups", error="NON_EMPTY_GROUP", times=2)
+        admin = KafkaAdmin(cluster.bootstrap_servers)
+        before = admin.groups()
+
+        admin.delete_groups(["made", "never-there"])
+
+        assert fault.hits == 2
+        assert (before, admin.groups()) == ({"made"}, set())
+
+
+def test_a_group_that_cannot_be_deleted_is_named(cluster: Cluster) -> None:
+    admin = KafkaAdmin(cluster.bootstrap_servers.partition(",")[0])
+    cluster.faults.add("DeleteGroups", error="GROUP_AUTHORIZATION_FAILED", times=1)
+
+    with pytest.raises(KafkaUnavailable, match="group made cannot be deleted: GROUP_AUTHORIZATION_FAILED"):
+        admin.delete_groups(["made"])
+
+
 def test_a_refused_topic_is_named(cluster: Cluster) -> None:
     with pytest.raises(KafkaUnavailable, match="topic others cannot be created: TOPIC_ALREADY_EXISTS"):
         KafkaAdmin(cluster.bootstrap_servers).create_topics({"others": 1})
