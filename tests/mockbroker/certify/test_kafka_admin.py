@@ -15,6 +15,7 @@ from kwire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from mockbroker import Cluster
+from mockbroker.certify import kafka_admin
 from mockbroker.certify.case import Case, ClusterPlan, Level, Source, case
 from mockbroker.certify.case_broker import is_playable_on_kafka, open_kafka, refuse_used_topics
 from mockbroker.certify.case_run import CaseRun
@@ -88,6 +89,16 @@ def test_a_group_is_deleted_when_its_last_member_has_gone() -> None:
 
         assert fault.hits == 2
         assert (before, admin.groups()) == ({"made"}, set())
+
+
+def test_a_deletion_that_is_not_answered_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_admin, "_DELETION_S", 0.2)
+    with Cluster(topics={"orders": 1}) as cluster:
+        fault = cluster.faults.add("DeleteGroups", answer="never", times=1)
+
+        KafkaAdmin(cluster.bootstrap_servers).delete_groups(["made"])
+
+        assert fault.hits == 1
 
 
 def test_a_group_that_cannot_be_deleted_is_named(cluster: Cluster) -> None:
