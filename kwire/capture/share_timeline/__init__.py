@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 from kwire.capture.model import Row
 from kwire.capture.share_timeline import event_context, event_reader
@@ -29,6 +30,7 @@ __all__ = [
     "CAUSES",
     "DELIVERY_COUNT_LIMIT",
     "LOCK_DURATION_MS",
+    "PartitionTimeline",
     "Transition",
     "iterate_timeline",
     "share_timeline",
@@ -37,6 +39,22 @@ __all__ = [
 #: The APIs whose messages are read; rows of other APIs can be omitted.
 APIS = tuple(dict.fromkeys((*event_reader.APIS, *event_context.APIS)))
 _TIME_COLUMNS = ("req_ts", "req_end_ts", "resp_ts", "resp_end_ts")
+
+
+class PartitionTimeline(NamedTuple):
+    """The transitions of one share partition, in order of time. topic: None if no message names it."""
+
+    group_id: str
+    topic: str | None
+    topic_id: str | None
+    partition: int
+    transitions: Iterable[Transition]
+
+    def rows(self) -> Iterator[Row]:
+        """Each transition as a row, with the share partition."""
+        *key, transitions = self
+        partition_columns = dict(zip(self._fields, key, strict=False))
+        return ({**partition_columns, **transition._asdict()} for transition in transitions)
 
 
 def share_timeline(
@@ -52,16 +70,15 @@ def share_timeline(
 
     Args: as of `iterate_timeline`.
     """
-    return list(
-        iterate_timeline(
-            messages,
-            flows,
-            delivery_count_limit=delivery_count_limit,
-            lock_duration_ms=lock_duration_ms,
-            topics=topics,
-            edition=edition,
-        )
+    timelines = iterate_timeline(
+        messages,
+        flows,
+        delivery_count_limit=delivery_count_limit,
+        lock_duration_ms=lock_duration_ms,
+        topics=topics,
+        edition=edition,
     )
+    return [row for timeline in timelines for row in timeline.rows()]
 
 
 def iterate_timeline(
@@ -72,8 +89,8 @@ def iterate_timeline(
     lock_duration_ms: int = LOCK_DURATION_MS,
     topics: Mapping[str, str] | None = None,
     edition: str = DEFAULT_EDITION,
-) -> Iterator[Row]:
-    """The same rows, share partition by share partition: only the transitions of one are in memory.
+) -> Iterator[PartitionTimeline]:
+    """The same transitions, share partition by share partition: only those of one are in memory.
 
     Args: messages: rows of the level `messages`, with bodies. flows: rows of the level `flows`; without them, a
         session that ends with its connection is not detected. delivery_count_limit: for groups without a message that
@@ -101,12 +118,10 @@ def iterate_timeline(
 
     for key in sorted(events_by_partition, key=partition_order):
         group_id, topic_id, partition = key
-        topic = context.names.get(topic_id)
-        partition_columns = {"group_id": group_id, "topic": topic, "topic_id": topic_id, "partition": partition}
         machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit, lock_duration_ms=lock_duration_ms)
         all_events = chain(events_by_partition.pop(key), context.events_of_partition(group_id, topic_id, partition))
         transitions = machine.run(sorted(all_events, key=event_sort_key), last_ts)
-        yield from ({**partition_columns, **transition._asdict()} for transition in transitions)
+        yield PartitionTimeline(group_id, context.names.get(topic_id), topic_id, partition, transitions)
 
 
 def read_events(messages: Iterable[MessageRow], flows: Iterable[MessageRow], edition: str) -> Iterator[Event]:

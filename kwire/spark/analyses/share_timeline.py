@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from heapq import merge
 from itertools import groupby, islice
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from kwire.capture.share_timeline import (
     DELIVERY_COUNT_LIMIT,
     LOCK_DURATION_MS,
+    PartitionTimeline,
     event_context,
     event_reader,
     iterate_timeline,
@@ -85,9 +86,8 @@ def share_timeline(
 
 def local_timeline(messages: pa.Table, flows: pa.Table, *, edition: str = DEFAULT_EDITION) -> pa.Table:
     """The same rows, computed in this process from Arrow tables of the levels."""
-    transitions = iterate_timeline(_plain_rows_of_table(messages), _plain_rows_of_table(flows), edition=edition)
-    batches = _to_batches(({**row, "ts": cast(int, row["ts"]) // _US} for row in transitions), _ROWS_SCHEMA)
-    rows = pa.Table.from_batches(batches, _ROWS_SCHEMA)
+    timelines = iterate_timeline(_plain_rows_of_table(messages), _plain_rows_of_table(flows), edition=edition)
+    rows = pa.Table.from_batches(_transition_batches(timelines), _ROWS_SCHEMA).combine_chunks()
     stamps = pc.cast(rows["ts"], pa.timestamp("us", tz="UTC"))
     return rows.set_column(rows.schema.get_field_index("ts"), "ts", stamps)
 
@@ -158,20 +158,18 @@ def _events(batches: Iterable[pa.RecordBatch], *, edition: str) -> Iterator[pa.R
 def _transitions(
     batches: Iterable[pa.RecordBatch], *, known: EventContext, until: int, limits: dict[str, int]
 ) -> Iterator[pa.RecordBatch]:
-    return _to_batches(_partition_transitions(_plain_rows(batches), known, until, limits), _ROWS_SCHEMA)
+    return _transition_batches(_partition_timelines(_plain_rows(batches), known, until, limits))
 
 
-def _partition_transitions(
+def _partition_timelines(
     rows: Iterator[dict[str, Any]], known: EventContext, until: int, limits: dict[str, int]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[PartitionTimeline]:
     for key, partition_rows in groupby(rows, key=lambda row: tuple(row[name] for name in _PARTITION_KEY)):
         group_id, topic_id, partition = key
-        topic = {"topic": known.names.get(topic_id), "topic_id": topic_id}
-        partition_columns = {"group_id": group_id, **topic, "partition": partition}
         group_events = sorted(known.events_of_partition(group_id, topic_id, partition), key=event_sort_key)
         machine = SharePartitionMachine(**limits)
-        for transition in machine.run(merge(map(_event, partition_rows), group_events, key=event_sort_key), until):
-            yield {**partition_columns, **transition._asdict(), "ts": transition.ts // _US}
+        transitions = machine.run(merge(map(_event, partition_rows), group_events, key=event_sort_key), until)
+        yield PartitionTimeline(group_id, known.names.get(topic_id), topic_id, partition, transitions)
 
 
 def _event(row: dict[str, Any]) -> Event:
@@ -199,6 +197,17 @@ def _is_time(name: str) -> bool:
 
 def _nanoseconds(us: int | None) -> int | None:
     return None if us is None else us * _US
+
+
+def _transition_batches(timelines: Iterable[PartitionTimeline]) -> Iterator[pa.RecordBatch]:
+    for *partition_key, transitions in timelines:
+        remaining = iter(transitions)
+        while chunk := list(islice(remaining, _BATCH_ROWS)):
+            key_columns = ([value] * len(chunk) for value in partition_key)
+            times, *others = zip(*chunk, strict=True)
+            columns = (*key_columns, [ts // _US for ts in times], *others)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS_SCHEMA, strict=True)]
+            yield pa.record_batch(arrays, schema=_ROWS_SCHEMA)
 
 
 def _to_batches(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
