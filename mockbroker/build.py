@@ -26,6 +26,7 @@ from mockbroker.state.metadata.feature_levels import SHARE_VERSION
 from mockbroker.state.release import RELEASES, Release
 from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
 from mockbroker.state.storage.log_store import ClusterLogs, LogStore
+from mockbroker.state.timers import EarliestDeadline
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
@@ -74,7 +75,8 @@ def build_core(
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
-    configs = _create_configs(config, features, rules)
+    earliest_deadline = EarliestDeadline()
+    configs = _create_configs(config, features, rules, earliest_deadline)
     configs.track_topics(metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
     woken: dict[WakeKey, None] = {}  # A dictionary keeps the order: `setdefault` adds a key.
@@ -87,7 +89,7 @@ def build_core(
         nodes=nodes,
         inter_broker=InterBrokerChannel(running, request_timeout_ms=config.integer("request.timeout.ms")),
         rng=rng,
-        earliest_deadline=configs.earliest_deadline,
+        earliest_deadline=earliest_deadline,
         wake=woken.setdefault,
         woken=woken,
         api_versions={route.api_key: route.listed for route in routes.values()},
@@ -183,10 +185,18 @@ def _create_topics(core: Core, topics: Mapping[str, int]) -> None:
             raise ConfigError(f"topic {name}: {count} partitions; in the data directory it has {stored}")
 
 
-def _create_configs(config: BrokerConfig, features: Mapping[str, int], rules: ShareRules) -> Configs:
+def _create_configs(
+    config: BrokerConfig, features: Mapping[str, int], rules: ShareRules, earliest: EarliestDeadline
+) -> Configs:
     has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
     group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
-    return Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
+    return Configs(
+        config,
+        elr=has_elr,
+        group_names=group_names,
+        compacts_state_topic=compacts_state_topic,
+        earliest=earliest,
+    )
 
 
 def _rules_of_persister(rules: ShareRules, share_persister: str) -> ShareRules:

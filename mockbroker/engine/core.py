@@ -298,10 +298,7 @@ class Core:
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it. What it acknowledges is in the metadata log."""
-        requests = self.requests
-        if requests.recorder is not None:
-            requests.recorder.write_pending()
-        output, requests.output = requests.output, []
+        output = self.requests.take_output()
         return self.paused.hold_output(output) if self.paused else output
 
     def wake(self, key: WakeKey) -> None:

@@ -43,7 +43,7 @@ class Deadlines:
         due_ms = self._next_of_components(now_ms)
         # A component that has got a deadline must have lowered the earliest one.
         assert due_ms is None or self._earliest.ms <= due_ms
-        return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
+        return _earlier(call_ms, due_ms)
 
     def next_until(self, until_ms: int, call_ms: int | None, *, now_ms: int) -> int | None:
         """The next deadline, if it comes until that time; else a later time until which there is none, or None.
@@ -55,7 +55,7 @@ class Deadlines:
             self._remember(due_ms)
         else:
             due_ms = None if self._earliest.ms == NEVER_MS else self._earliest.ms
-        return call_ms if due_ms is None else due_ms if call_ms is None else min(call_ms, due_ms)
+        return _earlier(call_ms, due_ms)
 
     def _remember(self, due_ms: int | None) -> None:
         """Set the earliest deadline, unless it is known only to components that are asked each time."""
@@ -100,3 +100,10 @@ class Deadlines:
             node.expire(now_ms=now_ms)
         finally:
             self._channel.acting_node = before
+
+
+def _earlier(first_ms: int | None, second_ms: int | None) -> int | None:
+    """The earlier one of two times, of which None is never."""
+    if first_ms is None or second_ms is None:
+        return second_ms if first_ms is None else first_ms
+    return min(first_ms, second_ms)

@@ -79,6 +79,13 @@ class RequestRunner:
         if self.recorder is not None:
             self.recorder.write_changes()
 
+    def take_output(self) -> list[Output]:
+        """Take the pending output, in order. What it acknowledges is in the metadata log, if there is one."""
+        if self.recorder is not None:
+            self.recorder.write_pending()
+        output, self.output = self.output, []
+        return output
+
     def run(self, request: ActiveRequest) -> None:
         """Handle a request; a fault may have delayed it."""
         if self.quotas is not None:

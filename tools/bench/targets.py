@@ -325,7 +325,8 @@ def render_section(entries: Sequence[Entry]) -> tuple[str, bool]:
 def _describe_miss(target: Target, value: float) -> str:
     """How far a value is from its limit, and why if that is known."""
     factor = target.limit / value if target.is_least else value / target.limit
-    return f"missed: by {(factor - 1) * 100:.0f} %" + (f"; {target.reason}" if target.reason else "")
+    missed = (factor - 1) * 100
+    return f"missed: by {missed:.{0 if missed >= 1 else 1}f} %" + (f"; {target.reason}" if target.reason else "")
 
 
 def main(arguments: list[str] | None = None) -> int:

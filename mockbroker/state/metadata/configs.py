@@ -121,7 +121,8 @@ class Configs:
 
     elr: the feature eligible.leader.replicas.version is enabled. Then the controller sets min.insync.replicas for the
     whole cluster at the start (KIP-966), which DescribeConfigs returns as a dynamic default. group_names: the
-    configurations of groups, None for all. compacts_state_topic: the share coordinator's topic is compacted.
+    configurations of groups, None for all. compacts_state_topic: the share coordinator's topic is compacted. earliest:
+    of the cluster; deadlines of the log cleaner depend on the configuration.
     """
 
     def __init__(
@@ -131,14 +132,14 @@ class Configs:
         elr: bool = True,
         group_names: frozenset[str] | None = None,
         compacts_state_topic: bool = False,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
         self.generation = 0
-        #: Of the cluster; here since the deadlines of the log cleaner depend on the configuration.
-        self.earliest_deadline = EarliestDeadline()
+        self._earliest = EarliestDeadline() if earliest is None else earliest
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
         self._effective: dict[tuple[ResourceKind, str], EffectiveConfig] = {}
@@ -202,7 +203,7 @@ class Configs:
 
     def _count_change(self) -> None:
         self.generation += 1
-        self.earliest_deadline.ms = UNKNOWN_MS
+        self._earliest.ms = UNKNOWN_MS
 
     def add_listener(self, listener: ConfigListener) -> None:
         """Call `listener(resource, before, after)` after each change of a resource."""

@@ -18,10 +18,6 @@ from mockbroker.state.share.acquisition_locks import AcquisitionLock
 NO_MEMBER = ""
 
 
-#: ACKNOWLEDGED and ARCHIVED.
-_TERMINAL = 2, 4
-
-
 class RecordState(IntEnum):
     """Delivery state of a record, with the ids that the share coordinator stores.
 
@@ -39,8 +35,9 @@ class RecordState(IntEnum):
 
     is_terminal: bool
 
-    def __init__(self, number: int) -> None:
-        self.is_terminal = number in _TERMINAL
+
+for _state in RecordState:
+    _state.is_terminal = _state in {RecordState.ACKNOWLEDGED, RecordState.ARCHIVED}
 
 
 class RecordEvent(IntEnum):

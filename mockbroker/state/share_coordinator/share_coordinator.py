@@ -36,9 +36,13 @@ class ShareKey(NamedTuple):
     topic_id: bytes
     partition: int
 
-    @lru_cache(maxsize=1024)  # noqa: B019 (each write asks for the coordinator of its key several times)
     def __str__(self) -> str:
-        return f"{self.group_id}:{uuids.to_text(self.topic_id)}:{self.partition}"
+        return _key_text(self)
+
+
+@lru_cache(maxsize=1024)  # Each write asks for the coordinator of its key several times.
+def _key_text(key: ShareKey) -> str:
+    return f"{key.group_id}:{uuids.to_text(key.topic_id)}:{key.partition}"
 
 
 class StoredState(msgspec.Struct, frozen=True):

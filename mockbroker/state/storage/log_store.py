@@ -237,7 +237,7 @@ class LogStore:
 
     def _on_offsets_changed(self, wake_key: tuple[Hashable, ...], key: TopicPartitionKey) -> None:
         self._wake(wake_key)
-        (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
+        self._on_log_changed(key)
 
     def _on_log_changed(self, key: TopicPartitionKey) -> None:
         (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
