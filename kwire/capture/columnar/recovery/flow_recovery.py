@@ -9,7 +9,6 @@ from kwire.capture.columnar.recovery.flow_reassembly import AFTER_CAPTURE, FlowR
 from kwire.capture.columnar.recovery.stream_frames import FrameList, StreamFrames, UnusualFrame
 from kwire.capture.columnar.recovery.stream_pieces import PieceRow
 from kwire.capture.index.flows.midstream_flows import StreamGapRow
-from kwire.capture.kafka.exchange_pairing import PENDING_REQUESTS_MAX
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.model import Flow
 from kwire.capture.options import FRAME_SIZE_MAX
@@ -135,7 +134,7 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
     rows, in_flight = list[int](), list[int]()
     pairer, frames, answers = flow.pairing, flow.responses, FrameList()
     request_number, response_number = numbers
-    pending, orphans, answer_rows = pairer.pending, pairer.orphans, answers.rows
+    add_request, add_response, answer_rows = pairer.add_request, pairer.add_response, answers.rows
     requests = zip(flow.asked.rows, ids, strict=True)
     last: tuple[PieceRow, int] = (_END, NO_ID)
     request, correlation_id = next(requests, last)
@@ -145,20 +144,14 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
         nonlocal request, correlation_id, request_number
         while request[0] < before:
             in_flight.append(pairer.in_flight)
-            is_known = correlation_id in pending or correlation_id in orphans
-            if is_known or correlation_id == NO_ID or pairer.in_flight >= PENDING_REQUESTS_MAX:
-                pairer.add_request(request_number, correlation_id, request[4], request[6], rows)
-            else:
-                # As nearly all requests.
-                pending[correlation_id] = request_number
-                pairer.in_flight += 1
+            add_request(request_number, correlation_id, request[4], request[6], rows)
             request_number += 1
             request, correlation_id = next(requests, last)
 
     def add_frames(found: Iterable[tuple[PieceRow, UnusualFrame]]) -> None:
         """Add responses, each before the next one is searched for."""
         for row, unusual in found:
-            pairer.add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
+            add_response(response_number + len(answer_rows), row[8], unusual.end_ts, row[6], rows)
             answers.add(row, unusual)
 
     if frames is not None:
@@ -168,7 +161,7 @@ def pair_frames(flow: FlowRecovery, ids: list[int], numbers: tuple[int, int]) ->
             if request[0] < piece[0]:
                 add_requests(piece[0])
             if piece[7] + 4 == piece[2] and frames.is_between_frames:
-                pairer.add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
+                add_response(response_number + len(answer_rows), piece[8], piece[4], piece[6], rows)
                 answer_rows.append(piece)
                 at += 1
                 continue
