@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.cluster_options import (
+    check_stop_grace,
     config_dialect,
     create_security,
     load_versions,
@@ -24,7 +25,7 @@ from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
 from mockbroker.controlled import Controlled
 from mockbroker.net.listeners import check_node_count
-from mockbroker.server import Options
+from mockbroker.server import STOP_GRACE_MS, Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
@@ -65,6 +66,8 @@ class Cluster(Controlled, ClusterMethods):
     address.
     data_dir: a folder in which everything is stored; the next cluster there goes on from it (docs/mockbroker.md).
     fsync: acknowledge what is on the disk. repair: cut logs at damage instead of refusing to start.
+    stop_grace_ms: how long clients may take to read their last answers when it stops, milliseconds of the wall clock;
+    then their connections are aborted.
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
@@ -99,6 +102,7 @@ class Cluster(Controlled, ClusterMethods):
         data_dir: str | Path | None = None,
         fsync: bool = False,
         repair: bool = False,
+        stop_grace_ms: int = STOP_GRACE_MS,
     ) -> None:
         if nodes is not None:
             check_node_count(nodes)
@@ -138,6 +142,7 @@ class Cluster(Controlled, ClusterMethods):
             storage=parse_storage_options(
                 data_dir, fsync=fsync, repair=repair, share_edition=share_edition, share_persister=share_persister
             ),
+            stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from mockbroker.build import build_core
+from mockbroker.build import build_core, record_topic_names
 from mockbroker.clock import Clock
 from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
@@ -46,8 +44,11 @@ if TYPE_CHECKING:
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
-    from mockbroker.state.metadata.topics import Topic
     from mockbroker.storage_options import StorageOptions
+
+
+#: How long clients may take to read their last answers when a cluster stops, milliseconds.
+STOP_GRACE_MS = 1_000
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Options(msgspec.Struct, frozen=True):
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
     controller_port: of the controller's own listener, 0: a free one, None: it has none. storage: None for a cluster in
-    memory.
+    memory. stop_grace_ms: how long clients may take to read their last answers when it stops, of the wall clock.
     """
 
     nodes: int | None = None
@@ -86,6 +87,7 @@ class Options(msgspec.Struct, frozen=True):
     memory_limit: int | None = None
     controller_port: int | None = None
     storage: StorageOptions | None = None
+    stop_grace_ms: int = STOP_GRACE_MS
 
     #: The fields that hold passwords or keys, which a text of the options leaves out.
     secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
@@ -107,6 +109,7 @@ class Server:
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
+        self._stop_by_s: float | None = None
         try:
             self._listeners = self._place_listeners()
             self.core = self._build_core()
@@ -169,7 +172,7 @@ class Server:
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
-        _record_topic_names(core)
+        record_topic_names(core)
         self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)
@@ -322,10 +325,26 @@ class Server:
         self._log_listeners(node)
         return node.node_id
 
+    def begin_stop(self) -> float:
+        """End what waits for the cluster, as `stop` follows. Returns: what is left of the grace, seconds.
+
+        Called in its event loop, for the first time when the grace begins.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if self._stop_by_s is None:
+            self._stop_by_s = now_s + self.options.stop_grace_ms / 1000
+            if self.network_server is not None:
+                self.network_server.announce_stop()
+        return max(0.0, self._stop_by_s - now_s)
+
     async def stop(self) -> None:
-        """Close every connection, stop listening, and close the data directory, if there is one."""
+        """Close every connection, stop listening, and close the data directory, if there is one.
+
+        It takes `stop_grace_ms` and less than a second more, whatever clients do.
+        """
+        grace_s = self.begin_stop()
         if self.network_server is not None:
-            await self.network_server.stop()
+            await self.network_server.stop(grace_s=grace_s)
         self._close_storage()
         await self._stop_oauth()
         REPETITIONS.flush()
@@ -370,31 +389,9 @@ def _log_full_memory(used: int, limit: int) -> None:
     SERVER.warning(template, used=used, limit=limit)
 
 
-def _record_topic_names(core: Core) -> None:
-    """Requests name topics by their ids; the journal has the names of deleted topics too."""
-    metadata, journal = core.state.metadata, core.journal
-
-    def record_name(_: object, topic: Topic) -> None:
-        journal.record_topic_name(topic.topic_id, topic.name)
-
-    for topic in metadata.topics():
-        record_name(None, topic)
-    metadata.add_listener(record_name)
-
-
 def _open_capture(capture: Path | None) -> CaptureTap | None:
     if capture is None:
         return None
     from mockbroker.net.capture_tap import CaptureTap
 
     return CaptureTap(capture)
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop if it is installed, else of asyncio."""
-    if sys.platform != "win32":
-        with suppress(ImportError):
-            import uvloop
-
-            return uvloop.new_event_loop()
-    return asyncio.new_event_loop()
