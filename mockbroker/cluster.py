@@ -107,10 +107,7 @@ class Cluster(Controlled, ClusterMethods):
         if nodes is not None:
             check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
-        if share_edition is not None:
-            from mockbroker.editions import load_edition
-
-            load_edition(share_edition)
+        _check_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
         security = create_security(tls, sasl, advertised)
@@ -155,6 +152,14 @@ def _load_control_api() -> ControlApi:
     from mockbroker.control.routes import CLUSTER_API
 
     return CLUSTER_API
+
+
+def _check_edition(share_edition: str | None) -> None:
+    """Raises: ConfigError for an unknown edition."""
+    if share_edition is not None:
+        from mockbroker.editions import load_edition
+
+        load_edition(share_edition)
 
 
 def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:

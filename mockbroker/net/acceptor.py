@@ -45,7 +45,7 @@ class Handshakes:
 
     async def end(self) -> None:
         """Give up the handshakes; those that do not end in time have no connection of the cluster."""
-        # asyncio leaves the socket of a handshake open that is cancelled before its protocol has been told of it.
+        # asyncio leaves the socket of a handshake open that is cancelled before its protocol is called.
         for _ in range(_FIRST_TURNS if self.tasks else 0):
             await asyncio.sleep(0)
         for task in self.tasks:

@@ -24,7 +24,7 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.package_version import version_line
 from mockbroker import cli
 from tests.support.brokers.producer import record_batch
-from tests.support.brokers.stubborn_clients import LARGE_TOPIC, leave_answer_unread_at
+from tests.support.stubborn_clients import LARGE_TOPIC, leave_answer_unread_at
 
 #: Of which the second has a port for two nodes.
 TWO_LISTENERS = (

@@ -11,8 +11,8 @@ import pytest
 
 from mockbroker import Cluster, ConfigError, cli
 from tests.support.brokers.control_client import ControlClient
-from tests.support.brokers.stubborn_clients import OF_CONTROL, OpenClient, stop_within_limit
 from tests.support.brokers.threads import cluster_threads
+from tests.support.stubborn_clients import OF_CONTROL, OpenClient, stop_within_limit
 
 
 def test_a_cluster_has_a_control_while_it_runs() -> None:

@@ -10,7 +10,7 @@ import pytest
 from mockbroker import Cluster
 from mockbroker.cluster_methods import cluster_thread
 from mockbroker.net.event_loops import new_event_loop
-from tests.support.brokers.stubborn_clients import (
+from tests.support.stubborn_clients import (
     LARGE_TOPIC,
     PLAIN,
     WITH_TLS,
