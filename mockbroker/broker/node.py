@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mockbroker.state.group.committed_offsets import CommittedOffsets
     from mockbroker.state.groups import Groups
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
+    from mockbroker.state.metadata.configs import EffectiveConfig
     from mockbroker.state.metadata.telemetry import ClientTelemetry
     from mockbroker.state.metadata.topics import Topic
     from mockbroker.state.quotas.broker_quotas import BrokerQuotas
@@ -152,6 +153,14 @@ class Node:
 
         self._watchers.append(run)
         self._cluster.metadata.add_listener(run)
+
+    def topic_config(self, name: str) -> EffectiveConfig:
+        """The effective configuration of a topic on this broker, its own dynamic settings included."""
+        return self._cluster.configs.topic(name, self.node_id)
+
+    def group_config(self, group_id: str) -> EffectiveConfig:
+        """The effective configuration of a group on this broker, its own dynamic settings included."""
+        return self._cluster.configs.group(group_id, self.node_id)
 
     @cached_property
     def fetch_sessions(self) -> FetchSessions:

@@ -78,6 +78,7 @@ _EFFECTIVE = (
     "num.partitions",
     "offset.metadata.max.bytes",
     "offsets.",
+    "producer.id.expiration.check.interval.ms",
     "producer.id.expiration.ms",
     "quota.window.",
     "sasl.enabled.mechanisms",

@@ -183,7 +183,7 @@ def _describe_resource(
     except KafkaError as error:
         return _error_rows([row], error, describe.DescribeConfigsResult)[0]
     source = ctx.cluster.config_api_dialect or config_entries
-    entries = source.describe_entries(ctx.cluster.configs, resource, row.configuration_keys)
+    entries = source.describe_entries(ctx.cluster.configs, resource, row.configuration_keys, ctx.node.node_id)
     texts = _documentation(resource.kind) if request.include_documentation else {}
     rows = [_entry_row(entry, texts.get(entry.name), synonyms=request.include_synonyms) for entry in entries]
     return describe.DescribeConfigsResult(

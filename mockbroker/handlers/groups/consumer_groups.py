@@ -58,7 +58,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
     else:
         group = groups.get_consumer_group(request.group_id)
     join = _join_request(request, ctx)
-    settings = ctx.cluster.configs.group(request.group_id)
+    settings = ctx.node.group_config(request.group_id)
     heartbeat = group.heartbeat(
         join, settings=settings, broker=ctx.cluster.config, default_assignor=assignors[0], now_ms=ctx.now_ms
     )

@@ -214,7 +214,7 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
         log = ctx.node.logs.find_log(topic.topic_id, index)
         log_start = log.start_offset
         if acks == -1 and len(partition.isr) < len(partition.replicas):
-            least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
+            least = min_in_sync(ctx.node.topic_config(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
         if records is None:

@@ -199,7 +199,9 @@ def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str])
         extra[name].parse(given[name])
     known_keys = configs.static.known_keys(Scope.GROUP)
     typed = _parse_values(known_keys, {name: text for name, text in given.items() if name not in extra})
-    values = {name: typed.get(name, configs.inherited_value(key)) for name, key in known_keys.items()}
+    values = {
+        name: typed.get(name, configs.inherited_value(key, configs.controller_id)) for name, key in known_keys.items()
+    }
     for pattern in _BOUNDED:
         low, high = (read_int(configs.static, f"group.{pattern.format(end)}") for end in ("min.", "max."))
         name = pattern.format("")
