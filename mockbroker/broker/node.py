@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER, BrokerConfig
+from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.plugins import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind

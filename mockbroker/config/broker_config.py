@@ -9,6 +9,15 @@ from typing import Protocol
 from msgspec import structs
 
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
+from mockbroker.config.plugins import (
+    CONSUMER_ASSIGNORS,
+    JMX_REPORTER,
+    STANDARD_AUTHORIZER,
+    UnsupportedPlugin,
+    check_assignors,
+    check_plugins,
+    find_unsupported,
+)
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
 from mockbroker.config.replication import OWN_NAMES, check_replication, parse_replication
@@ -22,10 +31,8 @@ _STANDARD: Mapping[str, Value] = {
     "controller.listener.names": ["CONTROLLER"],
 }
 
-#: The only supported authorizer, and its own configurations, which Kafka's list does not contain.
-_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _LISTENER_NAME = "listener.name."
-_JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
+#: The configurations of the only supported authorizer, which Kafka's list does not contain.
 _AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 
 #: A configuration that Kafka does not have: whether coordinators' topics are created as slowly as by an unused broker.
@@ -142,16 +149,6 @@ _SEGMENT_MIN = 1 << 20
 #: Bytes of `log.cleaner.dedupe.buffer.size` for each thread, exclusive.
 _CLEANER_MEMORY_MIN = 1 << 20
 
-#: The only assignor of streams groups, by its name and by its class.
-STREAMS_ASSIGNOR = "sticky"
-_STREAMS_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
-#: The values of group.share.persister.class.name; an empty one has the effect of the second.
-DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
-NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
-#: The values of group.share.dlq.manager.class.name; an empty one has the effect of the second.
-DEFAULT_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
-NO_OP_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager"
-
 
 class ConfigDialect(Protocol):
     """Configuration names, ranges and defaults of an edition of KIP-932 (`mockbroker/editions/configs.py`)."""
@@ -186,7 +183,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     release: its name; decides which configurations exist, of topics and groups as well. `given` has the texts that were
     set, `unknown` the names that Kafka does not define (both accept them), `ignored` the names that Kafka defines and
-    that have no effect on a broker without disks or peers.
+    that have no effect on a broker without disks or peers; classes that it does not have are in `unsupported_plugins`.
     """
 
     def __init__(
@@ -211,6 +208,10 @@ class BrokerConfig(Mapping[str, Value]):
         self.unknown = [name for name in others if not self._is_listener_key(name)]
         self.replication = parse_replication(self.given)
         names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
+        own = known.keys() - lacking
+        check_plugins(self.given, own)
+        self.unsupported_plugins: list[UnsupportedPlugin] = list(find_unsupported(self.given, own))
+        names += tuple(plugin.name for plugin in self.unsupported_plugins)
         self.ignored = [name for name in recognized if not _is_one_of(name, names)]
         self._values = ConfigValues(known, _STANDARD)
         for name, text in {**({} if dialect is None else dialect.broker_defaults()), **recognized}.items():
@@ -281,9 +282,14 @@ class BrokerConfig(Mapping[str, Value]):
         return self.given.get(_COLD, "").strip().lower() == "true"
 
     @property
+    def consumer_assignors(self) -> list[str]:
+        """The names of the assignors of consumer groups, the default first; a class of Kafka's counts by its name."""
+        return [CONSUMER_ASSIGNORS[name] for name in self.strings("group.consumer.assignors")]
+
+    @property
     def accepts_telemetry(self) -> bool:
         """Whether a reporter receives the metrics that clients push: here, any reporter that is not Kafka's own."""
-        return any(name != _JMX_REPORTER for name in self.strings("metric.reporters"))
+        return any(name != JMX_REPORTER for name in self.strings("metric.reporters"))
 
     @property
     def stores_topology_descriptions(self) -> bool:
@@ -293,7 +299,7 @@ class BrokerConfig(Mapping[str, Value]):
     @property
     def has_authorizer(self) -> bool:
         """Whether Kafka's standard authorizer is configured; any other one has no effect here."""
-        return self.given.get("authorizer.class.name", "").strip() == _STANDARD_AUTHORIZER
+        return self.given.get("authorizer.class.name", "").strip() == STANDARD_AUTHORIZER
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name]
@@ -364,18 +370,7 @@ def cross_check(config: Mapping[str, Value]) -> None:
     protocols = config["group.coordinator.rebalance.protocols"]
     if not isinstance(protocols, list) or "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
-    assignors = config["group.share.assignors"]
-    if not isinstance(assignors, list) or len(assignors) != 1:
-        raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")
-    tasks_assignors = config.get("group.streams.assignors", [STREAMS_ASSIGNOR])
-    if not isinstance(tasks_assignors, list) or tasks_assignors not in ([STREAMS_ASSIGNOR], [_STREAMS_ASSIGNOR_CLASS]):
-        raise ConfigError(f"group.streams.assignors: {tasks_assignors!r}; the only assignor is {STREAMS_ASSIGNOR}")
-    persister = config["group.share.persister.class.name"]
-    if persister and persister not in (DEFAULT_PERSISTER, NO_OP_PERSISTER):
-        raise ConfigError(f"group.share.persister.class.name: {persister!r} is neither Kafka's default nor its no-op")
-    manager = config.get("group.share.dlq.manager.class.name")
-    if manager and manager not in (DEFAULT_DEAD_LETTER_MANAGER, NO_OP_DEAD_LETTER_MANAGER):
-        raise ConfigError(f"group.share.dlq.manager.class.name: {manager!r} is neither Kafka's default nor its no-op")
+    check_assignors(config)
 
 
 def check_cleaner_memory(threads: int, buffer_size: int) -> None:

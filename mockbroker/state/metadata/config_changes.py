@@ -9,8 +9,9 @@ from enum import IntEnum
 import msgspec
 
 from kwire.error_codes import ErrorCode
-from mockbroker.config.broker_config import STREAMS_ASSIGNOR, cross_check
+from mockbroker.config.broker_config import cross_check
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigType, Scope, Value, config_keys, format_value
+from mockbroker.config.plugins import STREAMS_ASSIGNOR
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.client_metrics import check_subscription
 from mockbroker.state.metadata.configs import ALL_BROKERS, TOPIC_SYNONYMS, Configs, Resource, ResourceKind
@@ -277,17 +278,24 @@ def _check_elr(resource: Resource, changes: Sequence[ConfigChange], after: Mappi
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
+def require_list(configs: Configs, resource: Resource, change: ConfigChange) -> None:
+    """Reject a change of an entry of a list where the key has no list. Raises: INVALID_CONFIG."""
+    if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        key = _list_key(configs, resource, change.name)
+        if key is None or key.type is not ConfigType.LIST:
+            message = f"Can't {change.operation.name} to key {change.name}: its type is not LIST."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
 def _apply_change(configs: Configs, current: str | None, change: ConfigChange, resource: Resource) -> str | None:
     if change.operation is ConfigOperation.DELETE:
         return None
     assert change.value is not None
     if change.operation is ConfigOperation.SET:
         return change.value
+    require_list(configs, resource, change)
     key = _list_key(configs, resource, change.name)
-    if key is None or key.type is not ConfigType.LIST:
-        message = f"Can't {change.operation.name} to key {change.name}: its type is not LIST."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    before = format_value(key.default) if current is None else current
+    before = format_value(key.default) if current is None and key else current
     parts = [part for part in (before or "").split(",") if part]
     values = change.value.split(",")
     if change.operation is ConfigOperation.APPEND:
