@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import structs
 
+from mockbroker.config.cleaner_checks import COMPACTION_LAGS, check_cleaner_memory, check_compaction_lags
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.plugins import (
     CONSUMER_ASSIGNORS,
@@ -146,8 +147,6 @@ _SEGMENTS = (
     "transaction.state.log.segment.bytes",
 )
 _SEGMENT_MIN = 1 << 20
-#: Bytes of `log.cleaner.dedupe.buffer.size` for each thread, exclusive.
-_CLEANER_MEMORY_MIN = 1 << 20
 
 
 class ConfigDialect(Protocol):
@@ -371,17 +370,7 @@ def cross_check(config: Mapping[str, Value]) -> None:
     if not isinstance(protocols, list) or "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
     check_assignors(config)
-
-
-def check_cleaner_memory(threads: int, buffer_size: int) -> None:
-    """Refuse a number of cleaner threads for which the buffer, in bytes, is too small. Raises: ConfigError."""
-    if threads < 1:
-        raise ConfigError(f"log.cleaner.threads: {threads} must be at least 1")
-    if buffer_size // threads <= _CLEANER_MEMORY_MIN:
-        raise ConfigError(
-            f"log.cleaner.dedupe.buffer.size: {buffer_size} must be more than {_CLEANER_MEMORY_MIN} for each of the "
-            f"{threads} log.cleaner.threads"
-        )
+    check_compaction_lags(*((name, config[name]) for name in COMPACTION_LAGS))
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:

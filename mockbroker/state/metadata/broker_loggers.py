@@ -44,7 +44,7 @@ class BrokerLoggers:
         Raises: INVALID_CONFIG for an unknown logger or level, INVALID_REQUEST for an operation that is not supported.
         """
         if change.operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
-            message = f"{change.operation.name} operation is not allowed for a broker logger"
+            message = f"{change.operation.name} operation is not allowed for a BROKER_LOGGER"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if change.name not in self._levels:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")

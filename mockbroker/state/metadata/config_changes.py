@@ -10,6 +10,7 @@ import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.config.broker_config import cross_check
+from mockbroker.config.cleaner_checks import check_compaction_lags
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigType, Scope, Value, config_keys, format_value
 from mockbroker.config.plugins import STREAMS_ASSIGNOR
 from mockbroker.kafka_error import KafkaError
@@ -19,6 +20,7 @@ from mockbroker.state.metadata.topics import validate_topic_name
 from mockbroker.state.settings import read_int
 
 _VALUE_LENGTH_MAX = 32_767
+_COMPACTION_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 _SCOPES = {ResourceKind.TOPIC: Scope.TOPIC, ResourceKind.BROKER: Scope.BROKER, ResourceKind.GROUP: Scope.GROUP}
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.")
 
@@ -183,10 +185,18 @@ def check_topic(configs: Configs, name: str, given: Mapping[str, str]) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     validate_topic_name(name)
-    for key, value in _parse_values(configs.static.known_keys(Scope.TOPIC), given).items():
+    known_keys = configs.static.known_keys(Scope.TOPIC)
+    typed = _parse_values(known_keys, given)
+    for key, value in typed.items():
         # The mock has no remote storage, like a broker without remote.log.storage.system.enable.
         if key == "remote.storage.enable" and value is True:
             raise ConfigError("remote.storage.enable: the broker has no remote storage")
+    check_compaction_lags(
+        *(
+            (key, typed[key] if key in typed else configs.inherited_value(known_keys[key], configs.controller_id))
+            for key in _COMPACTION_LAGS
+        )
+    )
 
 
 def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str]) -> None:
