@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.plugins import NO_OP_PERSISTER
 from mockbroker.net.listeners import parse_advertised
 
 if TYPE_CHECKING:
