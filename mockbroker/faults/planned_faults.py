@@ -10,6 +10,7 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
 from mockbroker.config.kafka_versions import parse_versions
+from mockbroker.engine.dispatch import API_VERSIONS_KEY, refuse_api_versions
 from mockbroker.engine.output import HalfClose, Note
 from mockbroker.engine.routes import limit_routes
 from mockbroker.faults import carried_errors, error_rows, response_fields, wire_changes
@@ -23,6 +24,7 @@ from mockbroker.kafka_error import KafkaError
 if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest
     from mockbroker.engine.core import Core
+    from mockbroker.engine.dispatch import IncomingRequest
     from mockbroker.faults.active_fault import ActiveFault
     from mockbroker.faults.model import Fault
 
@@ -62,6 +64,8 @@ class PlannedFaults:
     def _begin(self) -> bool:
         for active in self._faults:
             then = active.fault.then
+            if then.max_versions is not None and not self._limit_versions(then.max_versions):
+                return False
             if then.after:
                 continue
             if then.drop is not None or then.answer == "never":
@@ -70,6 +74,28 @@ class PlannedFaults:
             if then.error is not None and not self._apply_error(active, _kafka_error(active.fault)):
                 return False
         return True
+
+    def _limit_versions(self, max_versions: Mapping[str, int]) -> bool:
+        """Serve the connection of an ApiVersions request these versions only, from this request on.
+
+        Returns: whether the request is answered; one of an API that is not served closes the connection.
+        """
+        connection, incoming = self._request.connection, self._request.incoming
+        routes = limit_routes(connection.routes or self._core.routes, parse_versions(max_versions))
+        connection.routes, route = routes, routes.get(incoming.api_key)
+        if route is None:
+            self._core.requests.end_with_close(
+                self._request, f"API key {incoming.api_key} is not served (version {incoming.api_version})"
+            )
+            return False
+        if incoming.api_version > route.versions[1]:
+            self._set_incoming(refuse_api_versions(route, incoming.api_version, incoming.correlation_id))
+        return True
+
+    def _set_incoming(self, incoming: IncomingRequest) -> None:
+        """Let the request be another one, as one of a version that is not served."""
+        self._request.incoming = msgspec.structs.replace(incoming, client_id=self._request.incoming.client_id)
+        self._request.exchange.response_version = incoming.response_version
 
     def _apply_error(self, active: ActiveFault, error: KafkaError) -> bool:
         """Apply an error before the work. Returns: whether the handler runs, for the other rows."""
@@ -97,6 +123,10 @@ class PlannedFaults:
             # As Kafka does, since there is no response that could carry the error.
             self._core.requests.end_with_close(self._request, f"{error.code.name} for a request without a response")
             return False
+        if incoming.api_key == API_VERSIONS_KEY and error.code is ErrorCode.UNSUPPORTED_VERSION:
+            # In the form of version 0, as by a broker that does not know the version of the request.
+            incoming = refuse_api_versions(incoming.route, incoming.api_version, incoming.correlation_id)
+            self._set_incoming(incoming)
         response = carried_errors.build_refusal(incoming, error, at_top=at_top)
         if response is None:
             self._revoke(active)
@@ -166,9 +196,8 @@ class PlannedFaults:
         if then.stale:
             response_fields.set_leaders(response, active.leaders, condition)
         if then.max_versions is not None:
-            connection, limits = self._request.connection, parse_versions(then.max_versions)
-            connection.routes = limit_routes(connection.routes or self._core.routes, limits)
-            response_fields.list_routes(response, connection.routes)
+            assert self._request.connection.routes is not None
+            response_fields.list_routes(response, self._request.connection.routes)
         if then.set_fields is not None:
             response_fields.set_response_fields(response, then.set_fields, condition)
         if then.unknown_tags:
