@@ -14,7 +14,6 @@ from kwire.headers import decode_response_header
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.registry import API_KEYS
 
-
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 

@@ -47,6 +47,7 @@ class AnswerSender:
             core.requests.output.append(Close(number, "fault: truncated response"))
             request.exchange.closed = f"fault: {kept} of {len(body)} bytes of the response were sent"
             request.connection.waiting.clear()
+            request.connection.is_ending = True
             return
         copies = 2 if any(then.answer == "twice" for then in actions) else 1
         drip = next((then for then in actions if then.drip_bytes is not None), None)

@@ -1,4 +1,4 @@
-"""Versions that a fault, or an older broker, does not serve: the fall-back of KIP-35 and KIP-511 rests on the answers."""
+"""Versions that a fault, or an older broker, does not serve: the fall-back of KIP-35 and KIP-511 needs the answers."""
 
 from __future__ import annotations
 
