@@ -26,8 +26,9 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     on: "request", or "connection" for connections that clients open; these have a node, a listener and a principal.
     api: the name of an API, "Produce"; None for every one. node, listener, connection: where the request arrives.
-    client_id, software_name, software_version: of the client. principal: "User:alice". topic, partition: one of those
-    that the request names or, for a fetch, that its session has. group, member, transactional_id: that it names.
+    version: of the request. client_id, software_name, software_version: of the client. principal: "User:alice".
+    topic, partition: one of those that the request names or, for a fetch, that its session has; for Metadata the
+    partitions of its topics. group, member, transactional_id: that it names; FindCoordinator by its key.
     filter: a condition on the fields of the request, in the language of `kwire decode -Y`.
     from_ms, until_ms: a time span of the cluster's clock, milliseconds since the fault was added.
     first: the first match that counts, from 1. every: of those, each k-th. times: how many of those at most.
@@ -39,6 +40,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     node: int | None = None
     listener: str | None = None
     connection: int | None = None
+    version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     client_id: str | None = None
     software_name: str | None = None
     software_version: str | None = None

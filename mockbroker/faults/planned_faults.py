@@ -108,7 +108,7 @@ class PlannedFaults:
         if fields.has_session:
             self.partition_errors = {**(self.partition_errors or {}), **self._session_errors(condition, error)}
             return True
-        if self._facts.names_all_topics or (place == "partition" and "partition" not in fields.selectors):
+        if self._facts.names_all_topics or (place == "partition" and fields.has_response_partitions):
             return True  # The request has no such rows: the answer's are changed.
         matching = error_rows.select_rows(incoming.handler_request, condition, matching=True)
         rest = error_rows.select_rows(incoming.handler_request, condition, matching=False)
@@ -213,7 +213,7 @@ class PlannedFaults:
         """Put an error into the answer of the handler, if it is to be there after the work."""
         place, incoming = self._error_place(fault), self._request.incoming
         fields, condition = api_fields(incoming.api_name), self._condition(fault)
-        if place == "partition" and "partition" not in fields.selectors:
+        if place == "partition" and fields.has_response_partitions:
             for row in error_rows.partition_rows(response, condition):
                 error_rows.set_error(row, error)
         elif place == "topic" and self._facts.names_all_topics:
@@ -266,7 +266,8 @@ class PlannedFaults:
         if when.topic is None and when.partition is None:
             return None
         fields = api_fields(self._request.incoming.api_name)
-        for place in ("partition", "topic"):
+        is_topic = fields.has_response_partitions and when.partition is None
+        for place in ("topic",) if is_topic else ("partition", "topic"):
             if place in fields.selectors and place in fields.error_places:
                 return place
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.kafka_versions import parse_versions
 from mockbroker.config.keys import ConfigError
+from mockbroker.engine.dispatch import API_VERSIONS_KEY
 from mockbroker.engine.output import Close, HalfClose
 from mockbroker.engine.routes import limit_routes
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
@@ -151,14 +152,23 @@ class FaultRegistry:
             return
         check_fault(fault)
         api, node = fault.when.api, fault.when.node
-        if api is not None and not self.serves(api):
-            raise FaultError(f"api: this cluster does not serve {api}")
+        if api is not None:
+            self._check_version(api, fault.when.version)
         self._check_node("node", node)
         if fault.then.max_versions is not None:
             try:
                 limit_routes(self._core.routes, parse_versions(fault.then.max_versions))
             except ConfigError as error:
                 raise FaultError(f"max_{error}") from error
+
+    def _check_version(self, api: str, version: int | None) -> None:
+        route = next((route for route in self._core.routes.values() if route.name == api), None)
+        if route is None:
+            raise FaultError(f"api: this cluster does not serve {api}")
+        low, high = route.versions
+        # An ApiVersions request of any version reaches the faults, as it is answered.
+        if version is not None and not low <= version <= high and route.api_key != API_VERSIONS_KEY:
+            raise FaultError(f"version: this cluster serves no {api} version {version}, only {low} to {high}")
 
     def serves(self, api: str) -> bool:
         """Whether the cluster serves an API, in its release or edition."""

@@ -30,7 +30,7 @@ _ANSWER_ACTIONS = (
     "corrupt_records",
     "drip_bytes",
 )
-_MINIMUMS = {"partition": 0, "from_ms": 0, "until_ms": 0, "first": 1, "every": 1, "times": 1}
+_MINIMUMS = {"partition": 0, "version": 0, "from_ms": 0, "until_ms": 0, "first": 1, "every": 1, "times": 1}
 _THEN_MINIMUMS = {
     "delay_ms": 0,
     "jitter_ms": 0,
@@ -138,7 +138,16 @@ def _check_actions(then: Then) -> None:
 
 
 def _check_connection_fault(fault: Fault) -> None:
-    for name in ("api", "client_id", "connection", "software_name", "software_version", *SELECTORS, "filter"):
+    for name in (
+        "api",
+        "version",
+        "client_id",
+        "connection",
+        "software_name",
+        "software_version",
+        *SELECTORS,
+        "filter",
+    ):
         if getattr(fault.when, name) is not None:
             raise FaultError(f"{name}: a new connection has none; it has node, listener and principal")
     given = [name for name in Then.__struct_fields__ if getattr(fault.then, name) != getattr(Then(), name)]
