@@ -18,6 +18,7 @@ from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.faults.fault_index import FaultIndex
+from mockbroker.faults.held_requests import HeldRequests
 from mockbroker.faults.model import Fault
 from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
@@ -121,7 +122,10 @@ class FaultRegistry:
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         log = self._logs[fault.when.api]
-        active = ActiveFault(self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders, log=log)
+        held = HeldRequests(self._core, is_on=fault.then.hold)
+        active = ActiveFault(
+            self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders, log=log, held=held
+        )
         self.added.append(active)
         self._active.append(active)
         self._update()
@@ -196,6 +200,7 @@ class FaultRegistry:
                 active.remove()
         elif active in self._active:
             self._active.remove(active)
+            active.held.release()
             self._update()
 
     def clear(self) -> None:
@@ -204,6 +209,8 @@ class FaultRegistry:
         for active in list(self._cluster_faults):
             self.remove(active)
         self.added.clear()
+        for request_fault in self._active:
+            request_fault.held.release()
         self._active.clear()
         self._logs.clear()
         self._update()
@@ -261,4 +268,5 @@ def ends_request(fault: Fault) -> bool:
     """Whether no other fault can act after this one: no answer follows, or the error is for the whole request."""
     when, then = fault.when, fault.then
     is_whole_error = then.error is not None and when.topic is None and when.partition is None and then.error_at is None
-    return then.drop is not None or then.answer == "never" or (is_whole_error and not then.after)
+    is_whole = is_whole_error or then.response is not None
+    return then.drop is not None or then.answer == "never" or (is_whole and not then.after)
