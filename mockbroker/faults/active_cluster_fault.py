@@ -45,6 +45,7 @@ class ActiveClusterFault:
         self.fault = fault
         self.name = fault.name or describe_cluster_fault(fault)
         self.hits = 0
+        self.held_count = 0  # It acts on no requests.
         self.near_misses: deque[str] = deque(maxlen=_MISSES_MAX)
         self._core = core
         self._control = control

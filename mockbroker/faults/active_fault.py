@@ -57,6 +57,11 @@ class ActiveFault:
         self._conditions = Conditions(fault.when, now_ms)
 
     @property
+    def held_count(self) -> int:
+        """How many requests it holds."""
+        return self.held.count
+
+    @property
     def is_spent(self) -> bool:
         """Whether it has acted as often as it may."""
         times = self.fault.when.times

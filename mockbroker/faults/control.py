@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.chaos import choose_seed
 from mockbroker.faults.cluster_model import (
     ClusterFault,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import msgspec
 
     from mockbroker.faults.active_cluster_fault import ActiveClusterFault
-    from mockbroker.faults.active_fault import ActiveFault
     from mockbroker.faults.held_requests import HeldRequests
     from mockbroker.faults.registry import ChaosRun, FaultRegistry
 
@@ -63,10 +63,10 @@ def _read_fault(fault: AnyFault | Mapping[str, object]) -> AnyFault:
 
 def held_requests(active: ActiveFault | ActiveClusterFault) -> HeldRequests:
     """The requests that a fault holds. Raises: FaultError for a fault that acts on no requests."""
-    held: HeldRequests | None = getattr(active, "held", None)
-    if held is None or active.fault.when.on == "connection":  # type: ignore[union-attr]
+    fault = active.fault
+    if not isinstance(active, ActiveFault) or not isinstance(fault, Fault) or fault.when.on == "connection":
         raise FaultError(f"{active.name}: only faults of requests hold them")
-    return held
+    return active.held
 
 
 class FaultHandle:
@@ -109,7 +109,7 @@ class FaultHandle:
     @property
     def held(self) -> int:
         """How many requests it holds now: they wait until `release`."""
-        return self._faults._run(lambda _: self._held().count)
+        return self._active.held_count
 
     def hold(self) -> None:
         """Hold the requests that it acts on from now on until they are released, whatever the clock does.

@@ -25,9 +25,8 @@ class HeldRequests:
 
     @property
     def count(self) -> int:
-        """How many requests wait."""
-        self._requests = deque(entry for entry in self._requests if self._core.is_connected(entry[0]))
-        return len(self._requests)
+        """How many requests wait; may be read in any thread."""
+        return sum(self._core.is_connected(connection_id) for connection_id, _ in tuple(self._requests))
 
     def add(self, connection_id: int, resume: Resume) -> None:
         """Hold a request. resume: goes on with it, at a time of the cluster's clock."""
@@ -40,7 +39,8 @@ class HeldRequests:
         """
         if count is None:
             self.is_on = False
-        released = min(self.count, self.count if count is None else count)
+        self._requests = deque(entry for entry in self._requests if self._core.is_connected(entry[0]))
+        released = len(self._requests) if count is None else min(len(self._requests), count)
         for _ in range(released):
             _, resume = self._requests.popleft()
             self._core.state.inter_broker.schedule(0, resume, now_ms=self._core.now_ms)

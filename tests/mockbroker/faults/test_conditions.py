@@ -132,7 +132,7 @@ def test_find_coordinator_names_a_group_by_its_key(
 
     def code(name: str, kind: int) -> int:
         keys = {"coordinator_keys": (name,)} if version > 3 else {"key": name}
-        request = FindCoordinatorRequest(key_type=kind, **keys)  # type: ignore[arg-type]
+        request = FindCoordinatorRequest(key_type=kind, **keys)
         response = broker.call(request, version)
         return int(response.coordinators[0].error_code if version > 3 else response.error_code)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kwire import Client
 from kwire.messages.list_groups import ListGroupsRequest
+from mockbroker import Cluster, WaitTimeout
 from mockbroker.faults import FaultError
 from tests.support.brokers.faulty_broker import FaultyBroker
 from tests.support.brokers.producer import produce, record_batch
@@ -125,3 +129,39 @@ def test_only_requests_are_held() -> None:
             fault.hold()
     with pytest.raises(FaultError, match="count: 0 is not a whole number from 1 on"):
         broker.add("ListGroups", hold=True).release(0)
+
+
+def test_a_test_waits_until_a_request_is_held_and_releases_it() -> None:
+    with Cluster() as cluster, Client(cluster.bootstrap_servers) as client:
+        with cluster.faults.add("ListGroups", hold=True) as fault:
+            pending = client.submit(ListGroupsRequest())
+            assert cluster.wait_for_held(fault) == 1
+            assert not pending.done
+            fault.release()
+            assert pending.result(10).error_code == 0
+            with pytest.raises(WaitTimeout, match=r"waited 0 s for 2 requests held by .*; seen instead: 0, and it does"):
+                cluster.wait_for_held(fault, 2, timeout_s=0)
+        with pytest.raises(ValueError, match="count=0"):
+            cluster.wait_for_held(fault, 0)
+
+
+def test_a_coroutine_waits_until_a_request_is_held_while_the_clock_stands_still() -> None:
+    async def check(cluster: Cluster, client: Client) -> None:
+        with cluster.faults.add("ListGroups", hold=True) as fault:
+            pending = client.submit(ListGroupsRequest())
+            assert await cluster.aio.wait_for_held(fault) == 1
+            assert fault.release() == 1
+            assert pending.result(10).error_code == 0
+
+    with Cluster() as cluster, Client(cluster.bootstrap_servers) as client:
+        cluster.clock.freeze()
+        asyncio.run(check(cluster, client))
+
+
+def test_a_cluster_stops_while_a_request_is_held() -> None:
+    with Cluster() as cluster, Client(cluster.bootstrap_servers) as client:
+        fault = cluster.faults.add("ListGroups", hold=True)
+        client.submit(ListGroupsRequest())
+        cluster.wait_for_held(fault)
+
+    assert fault.hits == 1
