@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kwire.codec import decode
+from kwire.error_codes import ErrorCode
+from kwire.errors import WireError
 from kwire.headers import decode_response_header
+from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.registry import API_KEYS
+
+_API_VERSIONS = 18
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class ExpectedResponse(NamedTuple):
@@ -48,6 +56,10 @@ class PendingResponse:
         """
         body = self.body(timeout_s)
         expected = self.expected
+        if expected.api_key == _API_VERSIONS and body[:2] == _UNSUPPORTED_VERSION:
+            refusal = _decode_refusal(body)
+            if refusal is not None:
+                return refusal
         return decode(expected.response, expected.version, body, edition=expected.edition)
 
     def body(self, timeout_s: float | None = None) -> bytes:
@@ -76,3 +88,15 @@ class NoResponse(PendingResponse):
     def body(self, timeout_s: float | None = None) -> bytes:
         """Nothing, at once."""
         return b""
+
+
+def _decode_refusal(body: bytes) -> msgspec.Struct | None:
+    """The response of a broker that does not know the version of an ApiVersions request, which is one of version 0.
+
+    Returns: None for a response in the version of the request. No response can be both: in version 0 the count of the
+    APIs follows the error code, and nothing follows the APIs. Source: KIP-511; before it (2.3) there are no APIs.
+    """
+    try:
+        return decode(ApiVersionsResponse, 0, body)
+    except WireError:
+        return None

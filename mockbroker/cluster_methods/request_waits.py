@@ -15,6 +15,7 @@ from mockbroker.cluster_methods.history import Api, RequestClass, RequestT, Resp
 from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S, Wait, WaitTimeout, wait_in_loop
 
 if TYPE_CHECKING:
+    from mockbroker.faults.control import FaultHandle
     from mockbroker.journal.request_filters import RequestFilters
     from mockbroker.journal.request_history import RequestHistory
     from mockbroker.server import Server
@@ -70,6 +71,13 @@ class RequestWaits(ClusterThread):
         Raises: as `requests`.
         """
         return self._wait(request_wait(api, filters, count, error, answered=answered), timeout_s)
+
+    def wait_for_held(self, fault: FaultHandle, count: int = 1, *, timeout_s: float = WAIT_TIMEOUT_S) -> int:
+        """Wait until a fault holds this many requests (docs/faults.md). Returns: how many.
+
+        Raises: WaitTimeout; ValueError for a fault that acts on no requests.
+        """
+        return self._wait(held_wait(fault, count), timeout_s)
 
     def wait_until(self, predicate: Callable[[], T], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
         """Wait until a function returns something true. Returns: that value.
@@ -155,6 +163,10 @@ class AsyncRequestWaits:
         """As `Cluster.wait_for_request`."""
         return await self._wait(request_wait(api, filters, count, error, answered=answered), timeout_s)
 
+    async def wait_for_held(self, fault: FaultHandle, count: int = 1, *, timeout_s: float = WAIT_TIMEOUT_S) -> int:
+        """As `Cluster.wait_for_held`."""
+        return await self._wait(held_wait(fault, count), timeout_s)
+
     async def wait_until(self, predicate: Callable[[], T | Awaitable[T]], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
         """As `Cluster.wait_until`; the function may be a coroutine function."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
@@ -188,6 +200,13 @@ class AsyncRequestWaits:
         assert self._cluster._loop is not None
         waiting = asyncio.run_coroutine_threadsafe(wait_in_loop(server, make_wait, timeout_s), self._cluster._loop)
         return await asyncio.wrap_future(waiting)
+
+
+def held_wait(fault: FaultHandle, count: int) -> MakeWait[int]:
+    """The wait for held requests; its module is imported on first use."""
+    from mockbroker.cluster_methods.held_wait import HeldWait
+
+    return lambda server: HeldWait(fault, count)
 
 
 def request_wait(

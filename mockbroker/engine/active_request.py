@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 class Connection(msgspec.Struct):
     """A client connection: the frames that wait behind the request in progress, and that request if it is parked.
 
-    routes: the APIs that it is served, None for all of the cluster. active_ms: when a request came or
-    was done, if idle connections are closed.
+    waiting: frames, each with the time of its arrival (ns of the wall clock) and its exchange in the journal, which has
+    it as unread; None for one that is read at once. routes: the APIs that it is served, None for all of the cluster.
+    active_ms: when a request came or was done, if idle connections are closed. is_ending: it is closed once its output
+    has left, and what comes is ignored.
     """
 
     info: ConnectionInfo
     authenticator: SaslAuthenticator | None = None
-    waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
+    waiting: deque[tuple[bytes | memoryview, int, Exchange | None]] = msgspec.field(default_factory=deque)
     is_busy: bool = False
     parked: DelayedRequest[ActiveRequest] | None = None
     routes: Mapping[int, Route] | None = None
     active_ms: int | None = None
+    is_ending: bool = False
 
 
 class ActiveRequest(msgspec.Struct):

@@ -133,4 +133,5 @@ class ConnectionAdmission:
             reason = f"more connections of {info.host} than its connection_creation_rate"
             log_close(info.node_id, info.host, info.port, reason)
             connection.waiting.clear()
+            connection.is_ending = True
             self._emit(Close(info.id, reason))

@@ -127,6 +127,7 @@ class ConnectionLimits:
             self._schedule(connection, self._idle_ms - idle_ms, now_ms)
             return
         connection.waiting.clear()
+        connection.is_ending = True
         self._close(connection, f"idle for {idle_ms} ms, {_IDLE} is {self._idle_ms}")
 
     def _close(self, connection: Connection, reason: str) -> None:

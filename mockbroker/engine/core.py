@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.controller import Controller
-from mockbroker.engine.active_request import ActiveRequest, Connection
+from mockbroker.engine.active_request import Connection
 from mockbroker.engine.awaited_deadlines import next_awaited_ms
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
 from mockbroker.engine.deadlines import Deadlines
-from mockbroker.engine.dispatch import Undispatchable, decode_request
-from mockbroker.engine.journal_record import record_request, record_undispatchable
+from mockbroker.engine.dispatch import Undispatchable
 from mockbroker.engine.output import Close, Output
 from mockbroker.engine.paused_nodes import PausedNodes
 from mockbroker.engine.request_runner import RequestRunner
+from mockbroker.engine.waiting_frames import read_next, record_last
 from mockbroker.journal import Journal
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import WakeKey
-    from mockbroker.engine.active_request import RequestFaults
+    from mockbroker.engine.active_request import ActiveRequest, RequestFaults
     from mockbroker.engine.routes import Route
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
 
@@ -117,11 +117,13 @@ class Core:
         connection = self._connections.get(connection_id)
         if connection is None:
             return 0
-        connection.waiting.append((frame, arrived_ns))
+        connection.waiting.append((frame, arrived_ns, None))
         if connection.active_ms is not None:
             connection.active_ms = self.now_ms
         self._ready.append(connection)
         self._process_ready()
+        if connection.waiting:
+            record_last(self.journal, connection, self.routes, self.now_ms)
         return len(connection.waiting)
 
     def is_connected(self, connection_id: int) -> bool:
@@ -351,22 +353,12 @@ class Core:
             or info.node_id in self.paused
         ):
             return
-        frame, arrived_ns = connection.waiting.popleft()
         connection.is_busy = True
-        authenticator = connection.authenticator
-        routes = self.routes if connection.routes is None else connection.routes
         try:
-            if authenticator is None:
-                incoming = decode_request(frame, routes)
-            else:
-                incoming = authenticator.decode_request(frame, routes)
+            request = read_next(self.journal, connection, self.routes, self.requests.now_ms)
         except Undispatchable as error:
-            shown = frame if authenticator is None else None  # Before authentication it may be a token.
-            record_undispatchable(self.journal, info, error, shown, (self.now_ms, arrived_ns, len(frame)))
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, info, incoming, frame, (self.requests.now_ms, arrived_ns, len(frame)))
-        request = ActiveRequest(connection, incoming, exchange)
         if self.faults is None or self._passes_faults(self.faults, request):
             self.requests.run(request)
 

@@ -84,7 +84,7 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
     low, high = route.versions
     if not low <= api_version <= high:
         if api_key == API_VERSIONS_KEY:
-            return _unsupported_api_versions(route, api_version, correlation_id)
+            return refuse_api_versions(route, api_version, correlation_id)
         raise _undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}", route, fixed)
     try:
         header, request, found = headers.decode_request_leniently(route.request, api_version, frame)
@@ -120,9 +120,12 @@ def _undispatchable(reason: str, route: Route | None, fixed: tuple[int, int, int
     )
 
 
-def _unsupported_api_versions(route: Route, api_version: int, correlation_id: int) -> IncomingRequest:
-    """KIP-511: an unknown version is answered in version 0 with the served range, so that the client can retry; the
-    body, of unknown layout, is not read."""
+def refuse_api_versions(route: Route, api_version: int, correlation_id: int) -> IncomingRequest:
+    """An ApiVersions request of a version that is not served, by the range of its route.
+
+    KIP-511: it is answered in version 0 with the served range, so that the client can retry; the body, of unknown
+    layout, is not read.
+    """
     refusal = UnservedVersion(route.name, api_version, route.listed)
     unread = route.request()
     return IncomingRequest(route, api_version, 0, correlation_id, None, unread, unread, api_version, (), refusal)

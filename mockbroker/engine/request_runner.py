@@ -234,4 +234,5 @@ class RequestRunner:
         info = connection.info
         log_close(info.node_id, info.host, info.port, reason)
         connection.waiting.clear()
+        connection.is_ending = True
         self.output.append(Close(info.id, reason, is_reset=is_reset))

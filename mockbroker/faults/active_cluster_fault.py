@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mockbroker.faults.describe import describe_cluster_fault
 from mockbroker.faults.node_network import NetworkConditions, NodeNetwork
+from mockbroker.faults.state_changes import StateTarget
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import CoordinatorKind
 
@@ -44,6 +45,7 @@ class ActiveClusterFault:
         self.fault = fault
         self.name = fault.name or describe_cluster_fault(fault)
         self.hits = 0
+        self.held_count = 0  # It acts on no requests.
         self.near_misses: deque[str] = deque(maxlen=_MISSES_MAX)
         self._core = core
         self._control = control
@@ -107,6 +109,11 @@ class ActiveClusterFault:
                 return self._effects.slow_network(fault.source, fault.node, NodeNetwork(self._rng, conditions))
             case "expire-sessions":
                 control.expire_sessions(fault.principal)
+                return None
+            case "fence-member" | "fence-producer" | "expire-transaction" | "expire-locks":
+                topics = None if fault.topic is None else (fault.topic,)
+                target = StateTarget(fault.group, fault.member, fault.transactional_id, topics, fault.partition)
+                control.change_state(fault.action, target, self._rng)
                 return None
             case _:
                 return self._act_on_node(self._choose_node())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mockbroker.engine.context import ConnectionInfo
+    from mockbroker.faults.held_requests import HeldRequests
     from mockbroker.faults.model import Fault
     from mockbroker.faults.request_facts import RequestFacts
     from mockbroker.faults.request_log import RequestLog
@@ -27,12 +28,24 @@ class ActiveFault:
 
     number: of the fault in its cluster, from 1 in order of adding. leaders: when it was added, for stale metadata.
     seed: of its random choices; the same seed and the same requests give the same hits. log: the requests of its API.
+    held: the requests that wait until they are released.
     """
 
-    def __init__(self, number: int, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders, log: RequestLog) -> None:
+    def __init__(
+        self,
+        number: int,
+        fault: Fault,
+        *,
+        seed: str,
+        now_ms: int,
+        leaders: Leaders,
+        log: RequestLog,
+        held: HeldRequests,
+    ) -> None:
         self.number = number
         self.fault = fault
         self.leaders = leaders
+        self.held = held
         self.name = fault.name or describe_fault(fault)
         self.matches = 0
         self.hits = 0
@@ -42,6 +55,11 @@ class ActiveFault:
         self._misses: deque[tuple[int, str]] = deque(maxlen=NEAR_MISSES_MAX)
         self._connection_count = 0
         self._conditions = Conditions(fault.when, now_ms)
+
+    @property
+    def held_count(self) -> int:
+        """How many requests it holds."""
+        return self.held.count
 
     @property
     def is_spent(self) -> bool:

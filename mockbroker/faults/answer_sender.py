@@ -21,7 +21,7 @@ class AnswerSender:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._late: dict[int, list[Send]] = {}
+        self._late: dict[int, list[Send | SendBytes]] = {}
 
     def has_late_answer(self, connection_id: int) -> bool:
         """Whether an answer of this connection waits for the next one."""
@@ -36,25 +36,29 @@ class AnswerSender:
         """Send an answer, with the actions of the faults that matched its request."""
         core, number = self._core, request.connection.info.id
         core.requests.record_answer(request, (body,))
+        prefix = next((then.length_prefix for then in actions if then.length_prefix is not None), None)
         if any(then.answer == "late" for then in actions):
             self._remove_closed()
-            self._late.setdefault(number, []).append(Send(number, (body,), request.exchange))
+            self._late.setdefault(number, []).append(_output(request, body, prefix))
             core.requests.finish_request(request)
             return
         kept = min((then.truncate for then in actions if then.truncate is not None), default=None)
         if kept is not None:
-            core.requests.output.append(SendBytes(number, _frame(body)[: _LENGTH_SIZE + kept], request.exchange))
+            core.requests.output.append(
+                SendBytes(number, _frame(body, prefix)[: _LENGTH_SIZE + kept], request.exchange)
+            )
             core.requests.output.append(Close(number, "fault: truncated response"))
             request.exchange.closed = f"fault: {kept} of {len(body)} bytes of the response were sent"
             request.connection.waiting.clear()
+            request.connection.is_ending = True
             return
         copies = 2 if any(then.answer == "twice" for then in actions) else 1
         drip = next((then for then in actions if then.drip_bytes is not None), None)
         if drip is not None:
-            self._send_part(request, _frame(body) * copies, drip, actions)
+            self._send_part(request, _frame(body, prefix) * copies, drip, actions)
             return
         for _ in range(copies):
-            core.requests.output.append(Send(number, (body,), request.exchange))
+            core.requests.output.append(_output(request, body, prefix))
         self._finish(request, actions)
 
     def _send_part(self, request: ActiveRequest, data: bytes, drip: Then, actions: Sequence[Then]) -> None:
@@ -85,5 +89,13 @@ class AnswerSender:
             del self._late[number]
 
 
-def _frame(body: bytes) -> bytes:
-    return len(body).to_bytes(_LENGTH_SIZE, "big") + body
+def _output(request: ActiveRequest, body: bytes, prefix: int | None) -> Send | SendBytes:
+    """A whole answer; prefix: instead of its length."""
+    number, exchange = request.connection.info.id, request.exchange
+    if prefix is None:
+        return Send(number, (body,), exchange)
+    return SendBytes(number, _frame(body, prefix), exchange)
+
+
+def _frame(body: bytes, prefix: int | None) -> bytes:
+    return (len(body) if prefix is None else prefix).to_bytes(_LENGTH_SIZE, "big", signed=True) + body

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
 import msgspec
 
 from kwire.capture.kafka.message_fields import field_shape, struct_type_in
+from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.registry import API_KEYS, api_name, request_class, response_class
 from mockbroker.journal.leaf_fields import FieldPath, leaf_fields, read_values
 
@@ -18,6 +19,9 @@ SELECTOR_FIELDS: Mapping[str, frozenset[str]] = {
     "member": frozenset({"member_id"}),
     "transactional_id": frozenset({"transactional_id", "transactional_ids", "v3_and_below_transactional_id"}),
 }
+#: The keys of coordinators, by their type, whose requests name groups and transactional ids by them.
+_COORDINATOR_API = "FindCoordinator"
+_GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
 #: A request with this field continues a session of the broker, which has partitions that the request does not name.
 _SESSION_FIELD = "forgotten_topics_data"
 
@@ -26,7 +30,8 @@ class ApiFields(NamedTuple):
     """What the messages of an API have.
 
     fields, response_fields: of the request and of the response, by path, with their types. selectors: of "topic",
-    "partition" and `SELECTOR_FIELDS`, those that the request names. error_places: where the response has error codes,
+    "partition" and `SELECTOR_FIELDS`, those that the request names. has_response_partitions: only the response names
+    partitions, those of the request's topics. error_places: where the response has error codes,
     of "top", "topic", "partition" and "row", which is one of another kind.
     """
 
@@ -38,6 +43,7 @@ class ApiFields(NamedTuple):
     has_throttle_time: bool
     record_paths: tuple[FieldPath, ...]
     has_session: bool
+    has_response_partitions: bool
 
 
 @cache
@@ -51,24 +57,43 @@ def api_fields(name: str) -> ApiFields:
     }
     if _row_levels(request):
         selectors.add("topic")
-    if "partition" in _row_levels(request):
-        selectors.add("partition")
+    if name == _COORDINATOR_API:
+        selectors |= {"group", "transactional_id"}
     top = {"top"} if "error_code" in response.__struct_fields__ else set()
+    error_places = top | _error_levels(response)
+    has_partitions = "partition" in _row_levels(request)
+    has_response_partitions = "topic" in selectors and "partition" in error_places and not has_partitions
+    if has_partitions or has_response_partitions:
+        selectors.add("partition")
     return ApiFields(
         name=name,
         fields=paths,
         response_fields=response_paths,
         selectors=frozenset(selectors),
-        error_places=frozenset(top | _error_levels(response)),
+        error_places=frozenset(error_places),
         has_throttle_time="throttle_time_ms" in response.__struct_fields__,
         record_paths=tuple(path for path in response_paths if path[-1] == "records"),
         has_session=_SESSION_FIELD in request.__struct_fields__,
+        has_response_partitions=has_response_partitions,
     )
 
 
 def selector_values(request: msgspec.Struct, selector: str) -> list[object]:
     """The groups, members or transactional ids that a request names."""
+    if isinstance(request, FindCoordinatorRequest):
+        return list(_coordinator_keys(request, selector))
     return [value for path in _selector_paths(type(request), selector) for value in read_values(request, path)]
+
+
+def _coordinator_keys(request: FindCoordinatorRequest, selector: str) -> Iterator[str]:
+    """The groups or transactional ids whose coordinators a request looks up; that of a share-partition is its group's.
+
+    Source: KIP-932, "FindCoordinator": the key of a share-partition is "group:topicId:partition".
+    """
+    kinds = {"group": (_GROUP_KEY, _SHARE_KEY), "transactional_id": (_TRANSACTION_KEY,)}.get(selector, ())
+    if request.key_type in kinds:
+        for key in request.coordinator_keys or [request.key]:
+            yield key.rsplit(":", 2)[0] if request.key_type == _SHARE_KEY else key
 
 
 @cache

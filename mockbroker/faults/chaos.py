@@ -118,12 +118,28 @@ def _expiring_credentials(nodes: Sequence[int], rng: random.Random) -> list[AnyF
     ]
 
 
+def _lost_members(nodes: Sequence[int], rng: random.Random) -> list[AnyFault]:
+    return [
+        create_cluster_fault(
+            action,
+            at_ms=rng.randint(500, 1500),
+            every_ms=rng.randint(1000, 2000),
+            optional=True,
+            name=f"chaos {action}",
+        )
+        for action in ("fence-member", "expire-locks", "expire-transaction")
+    ]
+
+
 #: Every profile by its name.
 PROFILES: dict[str, Profile] = {
     "coordinator-storm": Profile("coordinators move every second and refuse some requests", _coordinator_storm),
     "expiring-credentials": Profile("sessions of SASL last a second or two, and logins fail", _expiring_credentials),
     "flaky-leader": Profile("one request to a leader in ten fails with NOT_LEADER_OR_FOLLOWER", _flaky_leader),
     "isolated-node": Profile("one node neither answers nor gets messages, again and again", _isolated_node),
+    "lost-members": Profile(
+        "members are fenced, locks and open transactions expire, every second or two", _lost_members
+    ),
     "rolling-restart": Profile("the nodes restart one after the other, without an end", _rolling_restart),
     "slow-network": Profile("answers are some 30 ms late, a few of them 400 ms", _slow_network),
 }

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.error_codes import ErrorCode
+from mockbroker.faults.state_changes import change_state
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
+    from random import Random
+
     from mockbroker.engine.core import Core
+    from mockbroker.faults.state_changes import StateTarget
     from mockbroker.state.metadata.topics import CoordinatorKind
 
 
@@ -89,6 +93,13 @@ class ClusterControl:
             whose = "nobody has" if principal is None else f"{principal} has no"
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{whose} SASL session")
         return count
+
+    def change_state(self, name: str, target: StateTarget, rng: Random) -> None:
+        """Let a change of `STATE_CHANGES` happen; rng: chooses what the target leaves open.
+
+        Raises: KafkaError where there is nothing that it could act on.
+        """
+        change_state(name, self._core.state, target, rng, now_ms=self._core.now_ms)
 
     def move_leader(self, topic: str, partition_index: int, *, to: int | None) -> None:
         """Make another in-sync replica the leader of a partition."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from mockbroker.faults.fault_error import FaultError, explain_wrong_json, suggest
+from mockbroker.faults.state_names import STATE_CHANGES
 
 Action = Literal[
     "stop-node",
@@ -17,6 +18,10 @@ Action = Literal[
     "move-coordinator",
     "slow-network",
     "expire-sessions",
+    "fence-member",
+    "fence-producer",
+    "expire-transaction",
+    "expire-locks",
 ]
 CoordinatorName = Literal["group", "transaction", "share"]
 #: What each action acts on, besides its times; the first name of each is required.
@@ -29,9 +34,10 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "move-coordinator": ("coordinator", "to"),
     "slow-network": ("node", "source", "latency_ms", "loss", "reorder"),
     "expire-sessions": ("principal",),
+    **{name: change.arguments for name, change in STATE_CHANGES.items()},
 }
 #: Actions that happen at once.
-_AT_ONCE = ("move-leader", "move-coordinator", "expire-sessions")
+_AT_ONCE = ("move-leader", "move-coordinator", "expire-sessions", *STATE_CHANGES)
 #: Actions that last until they are ended.
 _WITH_END = ("stop-node", "kill-node", "pause-node", "refuse-connections", "slow-network")
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
@@ -48,6 +54,10 @@ class ClusterFault(
     "slow-network": messages between nodes, from `source` or all to `node` or all, take up to `latency_ms` for each way,
     are lost with the probability `loss`, either the request or its answer, and with `reorder` overtake each other;
     "expire-sessions": the SASL sessions of a principal, or of all, end as after `connections.max.reauth.ms`.
+    "fence-member": a member is removed from its group, as after its session; "fence-producer": a transactional id gets
+    its next epoch; "expire-transaction": an open transaction is aborted, as after its timeout; "expire-locks": the
+    records that members of a share group hold are released, as after their locks. Of what is not given, the cluster's
+    seed chooses one, and locks expire in all groups, topics and partitions.
     node: None for one that the cluster's seed chooses, in each repetition another one; for a network all.
     at_ms: since the fault was added. for_ms: how long it lasts; None for ever. every_ms: the period of its repetition.
     times: how often it is repeated at most. to: the new leader; None for the next in-sync replica.
@@ -68,6 +78,9 @@ class ClusterFault(
     source: int | None = None
     reorder: bool = False
     principal: str | None = None
+    group: str | None = None
+    member: str | None = None
+    transactional_id: str | None = None
     name: str = ""
     optional: bool = False
 
@@ -82,7 +95,7 @@ def cluster_fault_from_json(value: object) -> ClusterFault:
     try:
         return msgspec.convert(value, ClusterFault)
     except msgspec.ValidationError as error:
-        raise explain_wrong_json(error, ClusterFault) from error
+        raise explain_wrong_json(error, value, ClusterFault) from error
 
 
 def create_cluster_fault(action: str, **options: object) -> ClusterFault:
@@ -109,6 +122,9 @@ def check_cluster_fault(fault: ClusterFault) -> ClusterFault:
         required = allowed[0]
         if getattr(fault, required) is None:
             raise FaultError(f"{required}: {fault.action} requires one")
+    for name, owner in (("member", "group"), ("partition", "topic")):
+        if getattr(fault, name) is not None and getattr(fault, owner) is None:
+            raise FaultError(f"{name}: without a {owner} it is not known whose; set both")
     if fault.action in _AT_ONCE and fault.for_ms is not None:
         back = "; add a second fault that moves it back" if fault.action.startswith("move-") else ""
         raise FaultError(f"for_ms: {fault.action} happens at once{back}")
@@ -116,6 +132,12 @@ def check_cluster_fault(fault: ClusterFault) -> ClusterFault:
         raise FaultError("reorder: without latency_ms all messages arrive at once; set both")
     if fault.action == "slow-network" and not fault.latency_ms and not fault.loss:
         raise FaultError("slow-network: does nothing; set latency_ms or loss")
+    _check_times(fault)
+    return fault
+
+
+def _check_times(fault: ClusterFault) -> None:
+    """Raises: FaultError for a repetition that cannot be."""
     if fault.every_ms is not None and fault.action in _WITH_END:
         if fault.for_ms is None:
             raise FaultError(f"every_ms: {fault.action} lasts for ever; set for_ms, shorter than every_ms")
@@ -123,4 +145,3 @@ def check_cluster_fault(fault: ClusterFault) -> ClusterFault:
             raise FaultError(f"for_ms: {fault.for_ms} is not shorter than every_ms, {fault.every_ms}")
     if fault.times is not None and fault.every_ms is None:
         raise FaultError("times: without every_ms it happens once; set every_ms")
-    return fault

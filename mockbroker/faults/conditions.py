@@ -45,6 +45,8 @@ class Conditions:
         mismatch = self.find_connection_mismatch(facts.info, now_ms)
         if mismatch is not None:
             return mismatch
+        if when.version is not None and facts.incoming.api_version != when.version:
+            return describe_mismatch("version", [facts.incoming.api_version], when.version)
         if when.client_id is not None and facts.incoming.client_id != when.client_id:
             return describe_mismatch("client_id", [facts.incoming.client_id], when.client_id)
         for name, expected in self._selectors:

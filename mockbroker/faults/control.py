@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.chaos import choose_seed
 from mockbroker.faults.cluster_model import (
     ClusterFault,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from mockbroker.faults.active_cluster_fault import ActiveClusterFault
-    from mockbroker.faults.active_fault import ActiveFault
+    from mockbroker.faults.held_requests import HeldRequests
     from mockbroker.faults.registry import ChaosRun, FaultRegistry
 
 T = TypeVar("T")
@@ -58,6 +59,14 @@ def _read_fault(fault: AnyFault | Mapping[str, object]) -> AnyFault:
     if isinstance(fault, Mapping):
         fault = cluster_fault_from_json(fault) if "action" in fault else fault_from_json(fault)
     return check_cluster_fault(fault) if isinstance(fault, ClusterFault) else check_fault(fault)
+
+
+def held_requests(active: ActiveFault | ActiveClusterFault) -> HeldRequests:
+    """The requests that a fault holds. Raises: FaultError for a fault that acts on no requests."""
+    fault = active.fault
+    if not isinstance(active, ActiveFault) or not isinstance(fault, Fault) or fault.when.on == "connection":
+        raise FaultError(f"{active.name}: only faults of requests hold them")
+    return active.held
 
 
 class FaultHandle:
@@ -97,8 +106,36 @@ class FaultHandle:
         """The latest requests of its API that it did not act on, each with the reason."""
         return tuple(self._active.near_misses)
 
+    @property
+    def held(self) -> int:
+        """How many requests it holds now: they wait until `release`."""
+        return self._active.held_count
+
+    def hold(self) -> None:
+        """Hold the requests that it acts on from now on until they are released, whatever the clock does.
+
+        Raises: FaultError for a fault of connections or of the cluster.
+        """
+
+        def start(_: FaultRegistry) -> None:
+            self._held().is_on = True
+
+        self._faults._run(start)
+
+    def release(self, count: int | None = None) -> int:
+        """Let the first requests that it holds go on; None: all, and later ones are not held. Returns: how many went.
+
+        Raises: FaultError as `hold`, and for a number below 1.
+        """
+        if count is not None and count < 1:
+            raise FaultError(f"count: {count} is not a whole number from 1 on")
+        return self._faults._run(lambda _: self._held().release(count))
+
+    def _held(self) -> HeldRequests:
+        return held_requests(self._active)
+
     def remove(self) -> None:
-        """Remove the fault; does nothing if it is removed."""
+        """Remove the fault, and release the requests that it holds; does nothing if it is removed."""
         self._faults.remove(self)
 
     def __enter__(self) -> FaultHandle:

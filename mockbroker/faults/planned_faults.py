@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,19 +10,23 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
 from mockbroker.config.kafka_versions import parse_versions
+from mockbroker.engine.dispatch import API_VERSIONS_KEY, refuse_api_versions
 from mockbroker.engine.output import HalfClose, Note
 from mockbroker.engine.routes import limit_routes
 from mockbroker.faults import carried_errors, error_rows, response_fields, wire_changes
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
 from mockbroker.faults.error_rows import RowCondition
+from mockbroker.faults.own_response import build_own_response
 from mockbroker.faults.request_facts import RequestFacts
+from mockbroker.faults.response_arrays import change_arrays, only_changes_arrays
 from mockbroker.journal.named_topics import NamedTopic
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest
     from mockbroker.engine.core import Core
+    from mockbroker.engine.dispatch import IncomingRequest
     from mockbroker.faults.active_fault import ActiveFault
     from mockbroker.faults.model import Fault
 
@@ -45,31 +49,103 @@ class PlannedFaults:
         self._error_rows: list[msgspec.Struct] = []
         self._revoked: list[ActiveFault] = []
         self._is_refused = False
+        self._passed: set[int] = set()
         self._request.exchange.faults += tuple(active.name for active in faults)
 
     def start(self) -> bool:
         """Apply what comes before the work. Returns: whether the handler runs now."""
         delay_ms = self._delay_ms(after=False)
         if not delay_ms:
-            return self._begin()
+            return not self._is_held(self._start_later, after=False) and self._begin()
         self._core.state.inter_broker.schedule(delay_ms, self._start_later, now_ms=self._core.now_ms)
         return False
 
     def _start_later(self, _now_ms: int) -> None:
-        if self._core.is_connected(self._request.connection.info.id) and self._begin():
+        is_connected = self._core.is_connected(self._request.connection.info.id)
+        if is_connected and not self._is_held(self._start_later, after=False) and self._begin():
             self._core.requests.run(self._request)
+
+    def _is_held(self, resume: Callable[[int], None], *, after: bool) -> bool:
+        """Whether a fault holds the request from now on; resume: goes on when it is released."""
+        for active in self._faults:
+            if active.held.is_on and active.fault.then.after == after and active.number not in self._passed:
+                self._passed.add(active.number)
+                active.held.add(self._request.connection.info.id, resume)
+                return True
+        return False
 
     def _begin(self) -> bool:
         for active in self._faults:
             then = active.fault.then
+            if then.max_versions is not None and not self._limit_versions(then.max_versions):
+                return False
             if then.after:
                 continue
+            self._change_state(active)
             if then.drop is not None or then.answer == "never":
                 self._end_without_answer(active)
                 return False
             if then.error is not None and not self._apply_error(active, _kafka_error(active.fault)):
                 return False
+            response = self._build_response(active)
+            if response is not None:
+                self._is_refused = True
+                self.answer(response)
+                return False
         return True
+
+    def _change_state(self, active: ActiveFault) -> None:
+        """Let the state change that a fault names happen to what the request names; else it is no hit."""
+        fault, facts = active.fault, self._facts
+        if fault.then.state is None:
+            return
+        from mockbroker.faults.state_changes import StateTarget, change_state
+
+        when = fault.when
+        topics = facts.topic_names if when.topic is None else (when.topic,)
+        target = StateTarget(
+            when.group or _first_text(facts.selector("group")),
+            when.member or _first_text(facts.selector("member")),
+            when.transactional_id or _first_text(facts.selector("transactional_id")),
+            [name for name in topics if name is not None] or None,
+            when.partition,
+        )
+        try:
+            change_state(fault.then.state, self._core.state, target, active.rng, now_ms=self._core.now_ms)
+        except KafkaError as error:
+            self._revoke(active, f"{fault.then.state}: {error}")
+
+    def _build_response(self, active: ActiveFault) -> msgspec.Struct | None:
+        """The whole response of a fault; None without one, and where the version of the request lacks a field of it."""
+        if active.fault.then.response is None or active in self._revoked:
+            return None
+        try:
+            return build_own_response(self._request.incoming, active.fault.then.response)
+        except WireError as error:
+            self._revoke(active, f"an answer of version {self._request.incoming.response_version}: {error}")
+            return None
+
+    def _limit_versions(self, max_versions: Mapping[str, int]) -> bool:
+        """Serve the connection of an ApiVersions request these versions only, from this request on.
+
+        Returns: whether the request is answered; one of an API that is not served closes the connection.
+        """
+        connection, incoming = self._request.connection, self._request.incoming
+        routes = limit_routes(connection.routes or self._core.routes, parse_versions(max_versions))
+        connection.routes, route = routes, routes.get(incoming.api_key)
+        if route is None:
+            self._core.requests.end_with_close(
+                self._request, f"API key {incoming.api_key} is not served (version {incoming.api_version})"
+            )
+            return False
+        if incoming.api_version > route.versions[1]:
+            self._set_incoming(refuse_api_versions(route, incoming.api_version, incoming.correlation_id))
+        return True
+
+    def _set_incoming(self, incoming: IncomingRequest) -> None:
+        """Let the request be another one, as one of a version that is not served."""
+        self._request.incoming = msgspec.structs.replace(incoming, client_id=self._request.incoming.client_id)
+        self._request.exchange.response_version = incoming.response_version
 
     def _apply_error(self, active: ActiveFault, error: KafkaError) -> bool:
         """Apply an error before the work. Returns: whether the handler runs, for the other rows."""
@@ -82,7 +158,7 @@ class PlannedFaults:
         if fields.has_session:
             self.partition_errors = {**(self.partition_errors or {}), **self._session_errors(condition, error)}
             return True
-        if self._facts.names_all_topics or (place == "partition" and "partition" not in fields.selectors):
+        if self._facts.names_all_topics or (place == "partition" and fields.has_response_partitions):
             return True  # The request has no such rows: the answer's are changed.
         matching = error_rows.select_rows(incoming.handler_request, condition, matching=True)
         rest = error_rows.select_rows(incoming.handler_request, condition, matching=False)
@@ -97,20 +173,28 @@ class PlannedFaults:
             # As Kafka does, since there is no response that could carry the error.
             self._core.requests.end_with_close(self._request, f"{error.code.name} for a request without a response")
             return False
+        if incoming.api_key == API_VERSIONS_KEY and error.code is ErrorCode.UNSUPPORTED_VERSION:
+            # In the form of version 0, as by a broker that does not know the version of the request.
+            incoming = refuse_api_versions(incoming.route, incoming.api_version, incoming.correlation_id)
+            self._set_incoming(incoming)
         response = carried_errors.build_refusal(incoming, error, at_top=at_top)
         if response is None:
-            self._revoke(active)
+            self._revoke_error(active)
             return True
         self._is_refused = True
         self.answer(response)
         return False
 
-    def _revoke(self, active: ActiveFault) -> None:
+    def _revoke_error(self, active: ActiveFault) -> None:
         """Do not count a fault whose error is not in the answer."""
         incoming = self._request.incoming
         place = f" at the {active.fault.then.error_at}" if active.fault.then.error_at else ""
         what = f"an answer of {incoming.api_name} {incoming.response_version} to it has no place{place} for the error"
-        active.revoke_hit(self._facts, what)
+        self._revoke(active, what)
+
+    def _revoke(self, active: ActiveFault, reason: str) -> None:
+        """Do not count a fault that could not act."""
+        active.revoke_hit(self._facts, reason)
         exchange = self._request.exchange
         exchange.faults = tuple(name for name in exchange.faults if name != active.name)
         self._revoked.append(active)
@@ -124,7 +208,7 @@ class PlannedFaults:
             carried = carried_errors.carried_codes(exchange.response, incoming.response_version)
             for active in given:
                 if _kafka_error(active.fault).code not in carried:
-                    self._revoke(active)
+                    self._revoke_error(active)
 
     def answer(self, response: msgspec.Struct) -> None:
         """Send the answer of the handler, changed, later or never."""
@@ -132,6 +216,8 @@ class PlannedFaults:
             error_rows.merge_rows(response, rows)
         for active in self._faults:
             then = active.fault.then
+            if then.after:
+                self._change_state(active)
             if then.after and (then.drop is not None or then.answer == "never"):
                 self._end_without_answer(active)
                 return
@@ -146,18 +232,21 @@ class PlannedFaults:
         self._revoke_lost_errors()
         delay_ms = self._delay_ms(after=True)
         if not delay_ms:
-            self._sender.send(self._request, body, [active.fault.then for active in self._faults])
+            self._send_later(body)
             return
         self._core.state.inter_broker.schedule(
             delay_ms, lambda _now_ms: self._send_later(body), now_ms=self._core.now_ms
         )
 
     def _send_later(self, body: bytes) -> None:
-        if self._core.is_connected(self._request.connection.info.id):
+        is_held = self._is_held(lambda _now_ms: self._send_later(body), after=True)
+        if not is_held and self._core.is_connected(self._request.connection.info.id):
             self._sender.send(self._request, body, [active.fault.then for active in self._faults])
 
     def _change_response(self, response: msgspec.Struct, active: ActiveFault) -> msgspec.Struct:
         fault, then = active.fault, active.fault.then
+        if then.after:
+            response = self._build_response(active) or response
         if then.error is not None and not self._is_refused:
             response = self._put_error(response, fault, _kafka_error(fault))
         condition = self._condition(fault)
@@ -166,25 +255,23 @@ class PlannedFaults:
         if then.stale:
             response_fields.set_leaders(response, active.leaders, condition)
         if then.max_versions is not None:
-            connection, limits = self._request.connection, parse_versions(then.max_versions)
-            connection.routes = limit_routes(connection.routes or self._core.routes, limits)
-            response_fields.list_routes(response, connection.routes)
+            assert self._request.connection.routes is not None
+            response_fields.list_routes(response, self._request.connection.routes)
         if then.set_fields is not None:
             response_fields.set_response_fields(response, then.set_fields, condition)
+        if not change_arrays(response, then, condition) and only_changes_arrays(then):
+            self._revoke(active, f"its {self._request.incoming.api_name} response has no such rows")
         if then.unknown_tags:
             response_fields.add_unknown_tags(response)
         if then.corrupt_records:
-            for row in error_rows.partition_rows(response, condition):
-                records = getattr(row, "records", None)
-                if records:
-                    row.records = wire_changes.corrupt_crc(records)  # type: ignore[attr-defined]
+            wire_changes.corrupt_rows(error_rows.partition_rows(response, condition))
         return response
 
     def _put_error(self, response: msgspec.Struct, fault: Fault, error: KafkaError) -> msgspec.Struct:
         """Put an error into the answer of the handler, if it is to be there after the work."""
         place, incoming = self._error_place(fault), self._request.incoming
         fields, condition = api_fields(incoming.api_name), self._condition(fault)
-        if place == "partition" and "partition" not in fields.selectors:
+        if place == "partition" and fields.has_response_partitions:
             for row in error_rows.partition_rows(response, condition):
                 error_rows.set_error(row, error)
         elif place == "topic" and self._facts.names_all_topics:
@@ -237,7 +324,8 @@ class PlannedFaults:
         if when.topic is None and when.partition is None:
             return None
         fields = api_fields(self._request.incoming.api_name)
-        for place in ("partition", "topic"):
+        is_topic = fields.has_response_partitions and when.partition is None
+        for place in ("topic",) if is_topic else ("partition", "topic"):
             if place in fields.selectors and place in fields.error_places:
                 return place
         return None
@@ -267,6 +355,10 @@ class PlannedFaults:
 def _expects_no_answer(request: msgspec.Struct) -> bool:
     """Whether this is a Produce request with acks=0, for which Kafka closes the connection after an error."""
     return getattr(request, "acks", None) == 0
+
+
+def _first_text(values: Sequence[object]) -> str | None:
+    return next((value for value in values if isinstance(value, str) and value), None)
 
 
 def _kafka_error(fault: Fault) -> KafkaError:

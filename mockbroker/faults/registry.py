@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.kafka_versions import parse_versions
 from mockbroker.config.keys import ConfigError
+from mockbroker.engine.dispatch import API_VERSIONS_KEY
 from mockbroker.engine.output import Close, HalfClose
 from mockbroker.engine.routes import limit_routes
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
@@ -17,6 +18,7 @@ from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.faults.fault_index import FaultIndex
+from mockbroker.faults.held_requests import HeldRequests
 from mockbroker.faults.model import Fault
 from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
@@ -120,7 +122,10 @@ class FaultRegistry:
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         log = self._logs[fault.when.api]
-        active = ActiveFault(self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders, log=log)
+        held = HeldRequests(self._core, is_on=fault.then.hold)
+        active = ActiveFault(
+            self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders, log=log, held=held
+        )
         self.added.append(active)
         self._active.append(active)
         self._update()
@@ -151,14 +156,23 @@ class FaultRegistry:
             return
         check_fault(fault)
         api, node = fault.when.api, fault.when.node
-        if api is not None and not self.serves(api):
-            raise FaultError(f"api: this cluster does not serve {api}")
+        if api is not None:
+            self._check_version(api, fault.when.version)
         self._check_node("node", node)
         if fault.then.max_versions is not None:
             try:
                 limit_routes(self._core.routes, parse_versions(fault.then.max_versions))
             except ConfigError as error:
                 raise FaultError(f"max_{error}") from error
+
+    def _check_version(self, api: str, version: int | None) -> None:
+        route = next((route for route in self._core.routes.values() if route.name == api), None)
+        if route is None:
+            raise FaultError(f"api: this cluster does not serve {api}")
+        low, high = route.versions
+        # An ApiVersions request of any version reaches the faults, as it is answered.
+        if version is not None and not low <= version <= high and route.api_key != API_VERSIONS_KEY:
+            raise FaultError(f"version: this cluster serves no {api} version {version}, only {low} to {high}")
 
     def serves(self, api: str) -> bool:
         """Whether the cluster serves an API, in its release or edition."""
@@ -186,6 +200,7 @@ class FaultRegistry:
                 active.remove()
         elif active in self._active:
             self._active.remove(active)
+            active.held.release()
             self._update()
 
     def clear(self) -> None:
@@ -194,6 +209,8 @@ class FaultRegistry:
         for active in list(self._cluster_faults):
             self.remove(active)
         self.added.clear()
+        for request_fault in self._active:
+            request_fault.held.release()
         self._active.clear()
         self._logs.clear()
         self._update()
@@ -251,4 +268,5 @@ def ends_request(fault: Fault) -> bool:
     """Whether no other fault can act after this one: no answer follows, or the error is for the whole request."""
     when, then = fault.when, fault.then
     is_whole_error = then.error is not None and when.topic is None and when.partition is None and then.error_at is None
-    return then.drop is not None or then.answer == "never" or (is_whole_error and not then.after)
+    is_whole = is_whole_error or then.response is not None
+    return then.drop is not None or then.answer == "never" or (is_whole and not then.after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mockbroker.faults.api_fields import selector_values
+from mockbroker.faults.api_fields import api_fields, selector_values
 from mockbroker.journal.named_topics import NamedTopic, read_topics
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest
 
 
-#: The API whose requests are about all topics if they list null.
-_LISTING_API = "Metadata"
+#: The APIs whose requests are about all topics if they list none, with what that is.
+_LISTING_APIS: dict[str, object] = {"Metadata": None, "DescribeTopicPartitions": []}
 
 
 class RequestFacts:
@@ -28,15 +28,22 @@ class RequestFacts:
 
     @property
     def names_all_topics(self) -> bool:
-        """Whether the request is about all topics, and so lists none: a Metadata request with null."""
-        return self.incoming.api_name == _LISTING_API and getattr(self.incoming.handler_request, "topics", ()) is None
+        """Whether the request is about all topics, and so lists none: Metadata with null, DescribeTopicPartitions."""
+        none = _LISTING_APIS.get(self.incoming.api_name, ())
+        return none != () and getattr(self.incoming.handler_request, "topics", ()) == none
 
     @cached_property
     def topics(self) -> tuple[NamedTopic, ...]:
         """The topics that the request names, with their names and ids where the cluster has them."""
         if self.names_all_topics:
-            return tuple(NamedTopic(topic.name, topic.topic_id, ()) for topic in self._state.metadata.topics())
-        return (*read_topics(self.incoming.handler_request, self._resolve), *self._session_topics())
+            return tuple(
+                NamedTopic(topic.name, topic.topic_id, tuple(partition.index for partition in topic.partitions))
+                for topic in self._state.metadata.topics()
+            )
+        named = (*read_topics(self.incoming.handler_request, self._resolve), *self._session_topics())
+        if api_fields(self.incoming.api_name).has_response_partitions:
+            return tuple(topic._replace(partitions=self._partitions_of(topic)) for topic in named)
+        return named
 
     @property
     def topic_names(self) -> tuple[str | None, ...]:
@@ -58,6 +65,11 @@ class RequestFacts:
         metadata = self._state.metadata
         topic = metadata.topic_by_id(topic_id) if topic_id else metadata.topic(name) if name else None
         return (name, topic_id) if topic is None else (topic.name, topic.topic_id)
+
+    def _partitions_of(self, named: NamedTopic) -> tuple[int, ...]:
+        """The partitions of a topic that the cluster has, which the response to a request for the topic names."""
+        topic = self._state.metadata.topic(named.name) if named.name is not None else None
+        return () if topic is None else tuple(partition.index for partition in topic.partitions)
 
     def _session_topics(self) -> list[NamedTopic]:
         """The partitions of the session that a Fetch or ShareFetch continues."""

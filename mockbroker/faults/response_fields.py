@@ -7,21 +7,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
 
+from kwire import uuids
+from kwire.errors import InvalidValue
 from kwire.registry import API_KEYS, api_name
+from kwire.schema.spec import INTEGER_RANGES
 from mockbroker.faults.api_fields import ApiFields
 from mockbroker.faults.error_rows import RowCondition, partition_rows
 from mockbroker.faults.fault_error import FaultError, suggest
+from mockbroker.faults.response_arrays import response_specs
 from mockbroker.journal.leaf_fields import FieldPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kwire.schema import FieldSpec
     from mockbroker.engine.core import Core
     from mockbroker.engine.routes import Route
     from mockbroker.faults.model import FieldValue, Then
 
 #: A response that lists the replicas of partitions has this field beside `leader_id` and `leader_epoch`.
 _REPLICAS = "isr_nodes"
+_BYTE_KINDS = frozenset({"bytes", "records"})
+#: The types of Python, and the words, of the kinds of fields that are neither numbers nor bytes.
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "a truth value"),
+    "string": (str, "a text"),
+    "float64": ((int, float), "a number"),
+}
 #: A tag that no message has, with content that is not read as anything else. Source: KIP-482, "Tagged Fields".
 _UNKNOWN_TAG = (10_017, b"unknown")
 
@@ -41,7 +53,7 @@ def check_response_fields(then: Then, fields: ApiFields) -> None:
         if kind is None:
             known = [".".join(path) for path in fields.response_fields]
             raise FaultError(f"set_fields: a {fields.name} response has no field {name!r}; {suggest(name, known)}")
-        _check_value(name, value, kind)
+        _check_value(name, value, response_specs(fields.name)[name])
     if then.stale and not any(path[-1] == _REPLICAS for path in fields.response_fields):
         raise FaultError(f"stale: a {fields.name} response has no leaders; Metadata and DescribeTopicPartitions have")
     if then.max_versions is not None and fields.name != "ApiVersions":
@@ -54,18 +66,54 @@ def check_response_fields(then: Then, fields: ApiFields) -> None:
             raise FaultError(f"max_versions: {name}: {version} is no version; -1 leaves the API out")
 
 
-def _check_value(name: str, value: FieldValue, kind: Any) -> None:
+def check_field_values(then: Then) -> None:
+    """Check that set_fields has only values that a field can have, before the fields are known. Raises: FaultError."""
+    given: object = then.set_fields
+    for name, value in given.items() if isinstance(given, dict) else ():
+        if not isinstance(value, bool | int | str | None):
+            raise FaultError(
+                f"set_fields: {name}: {_kind(value)} cannot be set, only a number, a text, a truth value or null"
+            )
+
+
+def _check_value(name: str, value: FieldValue, spec: FieldSpec) -> None:
     """Check the value of a field by its type. Raises: FaultError for another, and for any bytes."""
-    types = get_args(kind)
-    if bytes in types or kind is bytes:
-        if value != "" and (value is not None or type(None) not in types):
-            null = " or to null" if type(None) in types else ""
-            raise FaultError(f'set_fields: {name}: the field has bytes, which can only be set to ""{null}')
-        return
+    where, kind = f"set_fields: {name}", spec.element_type
+    is_nullable = bool(spec.nullable_versions)
+    if spec.is_array:
+        raise FaultError(f"{where}: the field is an array; empty_arrays={name!r} empties it")
+    if value is None:
+        if not is_nullable:
+            raise FaultError(f"{where}: null is given, and the field is null in no version")
+    elif kind in _BYTE_KINDS:
+        if value != "":
+            null = " or to null" if is_nullable else ""
+            raise FaultError(f'{where}: the field has bytes, which can only be set to ""{null}')
+    elif kind in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[kind]
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise FaultError(f"{where}: {_kind(value)} is given; the field has a whole number ({kind})")
+        if not low <= value <= high:
+            raise FaultError(f"{where}: {value} does not fit {kind}, {low} to {high}")
+    elif kind == "uuid":
+        _parse_uuid(where, value)
+    elif not isinstance(value, _KINDS[kind][0]):
+        raise FaultError(f"{where}: {_kind(value)} is given; the field has {_KINDS[kind][1]}")
+
+
+def _parse_uuid(where: str, value: FieldValue) -> bytes:
     try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise FaultError(f"set_fields: {name}: {error}") from error
+        return uuids.from_text(str(value))
+    except InvalidValue as error:
+        raise FaultError(f"{where}: {value!r} is no UUID, which has 22 characters of base64url") from error
+
+
+def _kind(value: object) -> str:
+    """The kind of a value, for messages."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    names = {str: "a text", int: "a number", float: "a number with a fraction", dict: "an object"}
+    return names.get(type(value), "an array" if isinstance(value, list | tuple) else f"a {type(value).__name__}")
 
 
 def set_response_fields(response: object, values: Mapping[str, FieldValue], condition: RowCondition) -> None:
@@ -82,8 +130,10 @@ def _set_field(value: object, path: FieldPath, field_value: FieldValue, conditio
     elif value is not None and len(path) > 1:
         _set_field(getattr(value, path[0]), path[1:], field_value, condition)
     elif value is not None:
-        is_bytes = field_value == "" and path[0] in _byte_fields(cast(Any, type(value)))
-        setattr(cast(Any, value), path[0], b"" if is_bytes else field_value)
+        if isinstance(field_value, str) and path[0] in _byte_fields(cast(Any, type(value))):
+            setattr(cast(Any, value), path[0], uuids.from_text(field_value) if field_value else b"")
+        else:
+            setattr(cast(Any, value), path[0], field_value)
 
 
 @cache

@@ -10,7 +10,10 @@ from kwire.error_codes import ErrorCode
 from mockbroker.faults.api_fields import SELECTOR_FIELDS, ApiFields, api_fields
 from mockbroker.faults.fault_error import FaultError, suggest
 from mockbroker.faults.model import Fault, Then, When, fault_from_json
-from mockbroker.faults.response_fields import check_response_fields
+from mockbroker.faults.own_response import check_own_response
+from mockbroker.faults.response_arrays import check_arrays
+from mockbroker.faults.response_fields import check_field_values, check_response_fields
+from mockbroker.faults.state_names import STATE_CHANGES
 from mockbroker.journal.api_names import resolve_api_name
 from mockbroker.journal.field_filter import FieldFilter
 
@@ -21,6 +24,11 @@ _ANSWER_ACTIONS = (
     "error",
     "throttle_ms",
     "set_fields",
+    "omit_rows",
+    "double_rows",
+    "empty_arrays",
+    "response",
+    "length_prefix",
     "stale",
     "max_versions",
     "unknown_tags",
@@ -30,7 +38,9 @@ _ANSWER_ACTIONS = (
     "corrupt_records",
     "drip_bytes",
 )
-_MINIMUMS = {"partition": 0, "from_ms": 0, "until_ms": 0, "first": 1, "every": 1, "times": 1}
+_MINIMUMS = {"partition": 0, "version": 0, "from_ms": 0, "until_ms": 0, "first": 1, "every": 1, "times": 1}
+#: Actions that are given with 0.
+_ZERO_ACTS = ("throttle_ms", "truncate", "length_prefix")
 _THEN_MINIMUMS = {
     "delay_ms": 0,
     "jitter_ms": 0,
@@ -40,6 +50,8 @@ _THEN_MINIMUMS = {
     "drip_bytes": 1,
     "drip_ms": 0,
 }
+#: Actions on arrays of the answer, by their paths.
+_PATHS = ("omit_rows", "double_rows", "empty_arrays")
 #: How many bytes of memory a fault may hold in an answer is bounded by the answer; its bits are too.
 _FLIPS_MAX = 10_000
 
@@ -60,6 +72,11 @@ def create_fault(api: str | type[msgspec.Struct] | None = None, **options: objec
     then = fields[Then]
     if isinstance(then.get("error"), int) and not isinstance(then["error"], bool):
         then["error"] = _error_name(cast(int, then["error"]))
+    for name in _PATHS:
+        if isinstance(then.get(name), str):
+            then[name] = (then[name],)
+        elif isinstance(then.get(name), list):
+            then[name] = tuple(cast("list[object]", then[name]))
     if isinstance(then.get("drop"), bool):
         then["drop"] = "close" if then["drop"] else None
     fault = Fault(when=When(**fields[When]), then=Then(**fields[Then]), **fields[Fault])  # type: ignore[arg-type]
@@ -69,6 +86,7 @@ def create_fault(api: str | type[msgspec.Struct] | None = None, **options: objec
 def check_fault(fault: Fault) -> Fault:
     """The fault itself. Raises: FaultError if it can never match, or cannot do what it says."""
     _check_numbers(fault)
+    check_field_values(fault.then)
     fault_from_json(fault.to_json())  # The types of all fields.
     when, then = fault.when, fault.then
     _check_actions(then)
@@ -87,8 +105,20 @@ def check_fault(fault: Fault) -> Fault:
         _check_filter(when.filter, fields.name)
     _check_response(then, fields)
     check_response_fields(then, fields)
+    check_arrays(then, fields)
+    check_own_response(then, fields)
+    _check_state(then, fields)
     _check_rows(fault, fields)
     return fault
+
+
+def _check_state(then: Then, fields: ApiFields) -> None:
+    """Check that requests of the API name what the state of a fault acts on."""
+    selectors = STATE_CHANGES[then.state].selectors if then.state is not None else ()
+    for selector in selectors:
+        if selector not in fields.selectors:
+            has = ", ".join(sorted(fields.selectors)) or f"none of {', '.join(SELECTORS)}"
+            raise FaultError(f"state: {then.state} needs a {selector}; a {fields.name} request names {has}")
 
 
 def _check_filter(text: str, api: str) -> None:
@@ -129,16 +159,28 @@ def _check_actions(then: Then) -> None:
         raise FaultError("answer='late' is sent at once after the next answer: neither drip_bytes nor throttle_ms act")
     if then.drip_ms and then.drip_bytes is None:
         raise FaultError("drip_ms: without drip_bytes there are no parts; set both")
+    if then.response is not None and then.error is not None:
+        raise FaultError("response: it has its own error codes; leave error out")
     for name in ("error_at", "error_message"):
         if getattr(then, name) is not None and then.error is None:
             raise FaultError(f"{name} without an error; set error too")
-    if not (given or ends or then.delay_ms or then.jitter_ms or then.answer is not None):
+    has_effect = then.delay_ms or then.jitter_ms or then.answer is not None or then.hold or then.state is not None
+    if not (given or ends or has_effect):
         known = [name for name in Then.__struct_fields__ if name not in ("after", "error_at", "error_message")]
         raise FaultError(f"the fault does nothing; set one of {', '.join(known)}")
 
 
 def _check_connection_fault(fault: Fault) -> None:
-    for name in ("api", "client_id", "connection", "software_name", "software_version", *SELECTORS, "filter"):
+    for name in (
+        "api",
+        "version",
+        "client_id",
+        "connection",
+        "software_name",
+        "software_version",
+        *SELECTORS,
+        "filter",
+    ):
         if getattr(fault.when, name) is not None:
             raise FaultError(f"{name}: a new connection has none; it has node, listener and principal")
     given = [name for name in Then.__struct_fields__ if getattr(fault.then, name) != getattr(Then(), name)]
@@ -149,7 +191,8 @@ def _check_connection_fault(fault: Fault) -> None:
 
 def _check_every_api(fault: Fault) -> None:
     needing_api = [name for name in ("filter",) if getattr(fault.when, name) is not None]
-    names = ("error", "throttle_ms", "corrupt_records", "set_fields", "stale", "max_versions", "unknown_tags")
+    names = ["error", "throttle_ms", "corrupt_records", "set_fields", "stale", "max_versions", "unknown_tags"]
+    names += [*_PATHS, "response", "state"]
     needing_api += [name for name in names if getattr(fault.then, name)]
     if needing_api:
         raise FaultError(f"{needing_api[0]}: not possible for a fault on every API; name the API")
@@ -185,7 +228,7 @@ def _check_rows(fault: Fault, fields: ApiFields) -> None:
 
 def _is_set(then: Then, name: str) -> bool:
     value = getattr(then, name)
-    return value is not None and value is not False and (value != 0 or name in ("throttle_ms", "truncate"))
+    return value is not None and value is not False and value != () and (value != 0 or name in _ZERO_ACTS)
 
 
 def _resolve_api(api: str | type[msgspec.Struct]) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
 
 _ID_SIZE = 4
 #: The CRC-32C of a record batch of magic 2, and its length. Source: KIP-98, "Message Format".
@@ -32,3 +36,11 @@ def corrupt_crc(records: bytes | memoryview | None) -> bytes | memoryview | None
     changed = bytearray(records)
     changed[_CRC_AT] ^= 1
     return bytes(changed)
+
+
+def corrupt_rows(rows: Iterable[msgspec.Struct]) -> None:
+    """Let the record batches in these rows of partitions have a wrong CRC."""
+    for row in rows:
+        records = getattr(row, "records", None)
+        if records:
+            cast(Any, row).records = corrupt_crc(records)

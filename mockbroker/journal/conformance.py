@@ -47,7 +47,9 @@ class ObservedJournal(NamedTuple):
     def _observe(self) -> Iterator[Observation]:
         for exchange in self.exchanges:
             # Raw SASL tokens have no header, so there is nothing to judge.
-            if exchange.arrived_ns and (exchange.request is not None or exchange.closed is not None):
+            if exchange.arrived_ns and (
+                exchange.request is not None or exchange.closed is not None or exchange.is_unread
+            ):
                 yield _observe_exchange(exchange)
         for connection_id, at_ns in self.ends:
             yield ConnectionEnd(connection_id, at_ns, is_clean=True)

@@ -34,6 +34,8 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
     closed: why the connection was closed, instead of an answer or after it; or None.
     principal: the client's principal when the request arrived.
     faults: the names of the faults that acted on this request (docs/faults.md).
+    is_unread: it has arrived, and the broker has not read it: its connection is throttled, or an earlier request of it
+    is not answered; it stays so if the connection ends before.
     request_frame, response_frame: the frame bodies, which may have secrets; None for raw SASL tokens. response_parts:
     the body of the response as it was sent, where record batches are views of the log.
     """
@@ -62,6 +64,7 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
     faults: tuple[str, ...] = ()
     request_frame: bytes | memoryview | None = None
     response_parts: tuple[Part, ...] | None = None
+    is_unread: bool = False
 
     @property
     def response_frame(self) -> bytes | None:
@@ -70,7 +73,11 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
 
     def __repr__(self) -> str:
         end = self.closed or (
-            "no response yet" if self.answered_ms is None else f"{self.answered_ms - self.arrived_ms} ms"
+            "not read"
+            if self.is_unread
+            else "no response yet"
+            if self.answered_ms is None
+            else f"{self.answered_ms - self.arrived_ms} ms"
         )
         client = f"client {self.client_id!r}" if self.client_id else self.client
         return (
@@ -106,5 +113,6 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT], gc=False):
             "response": message_json(cast("msgspec.Struct | None", self.response), self.response_version),
             "decodeWarnings": list(self.decode_warnings),
             "closed": self.closed,
+            "unread": self.is_unread,
             "faults": list(self.faults),
         }

@@ -33,7 +33,7 @@ def _describe_end(exchange: Exchange[Any, Any]) -> str:
     if exchange.closed is not None:
         return f"connection closed: {exchange.closed}"
     if exchange.answered_ms is None:
-        return "no response"
+        return "not read" if exchange.is_unread else "no response"
     error = describe_errors(exchange.response) if exchange.response is not None else "answered"
     return f"{error} after {exchange.answered_ms - exchange.arrived_ms} ms"
 

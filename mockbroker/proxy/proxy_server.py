@@ -214,6 +214,8 @@ class ProxyFaults(FaultRegistry):
             raise FaultError(
                 f"{fault.action}: a proxy has no nodes of its own; faults of requests and connections act in it"
             )
+        if fault.then.state is not None:
+            raise FaultError(f"state: {fault.then.state} changes the state of a cluster, and a proxy has none")
         super()._check(fault)
 
     def add_chaos(self, profile: str, seed: int) -> ChaosRun:

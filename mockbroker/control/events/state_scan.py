@@ -29,6 +29,7 @@ class FaultView(NamedTuple):
     number: int
     name: str
     hits: int
+    held: int
     fault: Fault | ClusterFault
     near_misses: tuple[str, ...]
 
@@ -111,7 +112,14 @@ def _views(server: Server, kind: str) -> Iterator[tuple[Key, object]]:
 def _faults(server: Server) -> Iterator[tuple[Key, FaultView]]:
     if server.has_faults:
         for active in server.faults.active:
-            view = FaultView(active.number, active.name, active.hits, active.fault, tuple(active.near_misses))
+            view = FaultView(
+                active.number,
+                active.name,
+                active.hits,
+                active.held_count,
+                active.fault,
+                tuple(active.near_misses),
+            )
             yield (active.number,), view
 
 

@@ -60,6 +60,7 @@ class Exchange(ResponseModel, frozen=True):
     """A request, and its response or the reason that there is none (`closed`).
 
     request, response: in Kafka's JSON form, with secrets as "***" and summaries of records; null if they are left out.
+    unread: the broker has not read it: its connection is throttled, or an earlier request of it is not answered.
     errors: the names of the errors in the response. topics: the partitions by topic that either names. arrivedMs,
     answeredMs: by the cluster's clock. requestBytes, responseBytes: of the frames, without their length.
     """
@@ -82,6 +83,7 @@ class Exchange(ResponseModel, frozen=True):
     faults: list[str]
     decode_warnings: list[str]
     closed: str | None
+    unread: bool
     request: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
 

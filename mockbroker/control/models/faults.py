@@ -14,11 +14,15 @@ AnyFault = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema=_ANY_FAULT)]
 
 
 class FaultState(ResponseModel, frozen=True):
-    """A fault with its number. isActive: it was not removed. nearMisses: the latest requests that it did not act on."""
+    """A fault with its number. isActive: it was not removed. held: how many requests wait for their release.
+
+    nearMisses: the latest requests that it did not act on.
+    """
 
     number: int
     name: str
     hits: int
+    held: int
     is_active: bool
     near_misses: list[str]
     fault: AnyFault
@@ -34,6 +38,18 @@ class FaultPath(RequestModel, frozen=True):
     """number: of a fault."""
 
     number: int
+
+
+class Release(RequestModel, frozen=True):
+    """count: how many held requests go on, the first ones; null for all, and later ones are not held."""
+
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class Released(ResponseModel, frozen=True):
+    """count: how many requests went on."""
+
+    count: int
 
 
 class MissesParameters(RequestModel, frozen=True):

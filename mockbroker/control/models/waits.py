@@ -72,3 +72,18 @@ class RequestWait(ExchangeFilters, frozen=True, kw_only=True):
     answered: bool = False
     error: str | None = None
     timeout_ms: _Timeout = _DEFAULT_MS
+
+
+class HeldWait(RequestModel, frozen=True):
+    """A fault, by its number, that holds this many requests."""
+
+    fault: int
+    count: PositiveInt = 1
+    timeout_ms: _Timeout = _DEFAULT_MS
+
+
+class HeldRequests(ResponseModel, frozen=True):
+    """How many requests a fault holds."""
+
+    fault: int
+    held: int

@@ -17,6 +17,7 @@ const EFFECTS = {
   twice: ["answer twice", () => ({ answer: "twice" })],
   stale: ["answer with stale leaders", () => ({ stale: true })],
   corrupt: ["corrupt the records", () => ({ corruptRecords: true })],
+  hold: ["hold until released", () => ({ hold: true })],
 };
 const CONDITIONS = { api: String, topic: String, partition: Number, clientId: String, times: Number };
 const EXAMPLE = { when: { api: "Produce", topic: "orders", every: 3 }, then: { delayMs: 200, after: true }, optional: true };
@@ -32,6 +33,7 @@ export function startFaults(changed) {
       { title: "Number", heading: true, show: (fault) => `${fault.number}` },
       { title: "Name", show: (fault) => clean(fault.name, 120) },
       { title: "Hits", number: true, show: (fault) => count(fault.hits) },
+      { title: "Held", number: true, show: (fault) => count(fault.held) },
       { title: "Actions", fill: fillActions },
       { title: "Definition", fill: (cell, { fault }) => cell.replaceChildren(create("code", {}, clean(JSON.stringify(fault), 400))) },
     ],
@@ -45,10 +47,17 @@ export function startFaults(changed) {
   startChaos();
 }
 
-function fillActions(cell, { number }) {
-  if (cell.dataset.number === `${number}`) return;
-  cell.dataset.number = number;
-  cell.replaceChildren(button("Remove", () => remove(number), `Remove fault ${number}`));
+function fillActions(cell, { number, held }) {
+  const key = `${number}${held ? " held" : ""}`;
+  if (cell.dataset.number === key) return;
+  cell.dataset.number = key;
+  const buttons = [button("Remove", () => remove(number), `Remove fault ${number}`)];
+  if (held) buttons.unshift(button("Release", () => release(number), `Release the requests that fault ${number} holds`));
+  cell.replaceChildren(...buttons);
+}
+
+async function release(number) {
+  await send("POST", `/v1/faults/${number}/release`, {});
 }
 
 async function remove(number) {

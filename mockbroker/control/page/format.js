@@ -65,8 +65,9 @@ export function partitions(byTopic) {
 }
 
 /** What became of a request. */
-export function describeResult({ errors, closed, answeredMs }) {
+export function describeResult({ errors, closed, unread, answeredMs }) {
   if (errors.length) return errors.join(", ");
   if (closed !== null) return `closed: ${closed}`;
+  if (unread) return "not read";
   return answeredMs === null ? "waiting" : "ok";
 }

@@ -52,11 +52,12 @@ def _view_body(view: object) -> object:
             return topic_model(view)
         case NodeView():
             return node_model(view)
-        case FaultView(number, name, hits, fault, near_misses):
+        case FaultView(number, name, hits, held, fault, near_misses):
             return FaultState(
                 number=number,
                 name=name,
                 hits=hits,
+                held=held,
                 is_active=True,
                 near_misses=list(near_misses),
                 fault=fault.to_json(),

@@ -127,6 +127,7 @@ def exchange_model(
         faults=list(exchange.faults),
         decode_warnings=list(exchange.decode_warnings),
         closed=exchange.closed,
+        unread=exchange.is_unread,
         request=bodies.get("request"),
         response=bodies.get("response"),
     )

@@ -46,15 +46,27 @@ def remove_all_faults(control: ControlContext, parameters: NoParameters) -> None
 
 def get_fault(control: ControlContext, parameters: models.FaultPath) -> models.FaultState:
     """A fault with its hits, also one that was removed."""
-    handle = _find(control, parameters.number)
+    handle = find_fault(control, parameters.number)
     return fault_model(handle, is_active=handle.is_active)
 
 
 def remove_fault(control: ControlContext, parameters: models.FaultPath) -> models.FaultState:
     """Remove a fault; the answer has its hits."""
-    handle = _find(control, parameters.number)
+    handle = find_fault(control, parameters.number)
     handle.remove()
     return fault_model(handle, is_active=False)
+
+
+def hold_requests(control: ControlContext, parameters: models.FaultPath) -> models.FaultState:
+    """Hold the requests that a fault acts on from now on, until they are released."""
+    handle = find_fault(control, parameters.number)
+    handle.hold()
+    return fault_model(handle, is_active=handle.is_active)
+
+
+def release_requests(control: ControlContext, parameters: models.FaultPath, body: models.Release) -> models.Released:
+    """Let the requests that a fault holds go on: the first ones, or all, and then it holds no more."""
+    return models.Released(count=find_fault(control, parameters.number).release(body.count))
 
 
 def list_fault_misses(control: ControlContext, parameters: models.MissesParameters) -> models.FaultMisses:
@@ -112,6 +124,7 @@ def fault_model(handle: FaultHandle, *, is_active: bool) -> models.FaultState:
         number=handle.number,
         name=handle.name,
         hits=handle.hits,
+        held=handle.held,
         is_active=is_active,
         near_misses=list(handle.near_misses),
         fault=handle.fault.to_json(),
@@ -129,7 +142,8 @@ def _chaos_model(chaos: Chaos) -> models.Chaos:
     )
 
 
-def _find(control: ControlContext, number: int) -> FaultHandle:
+def find_fault(control: ControlContext, number: int) -> FaultHandle:
+    """The fault of a number. Raises: ProblemError if there is none."""
     handle = control.cluster.faults.find(number) if control.cluster.has_faults else None
     if handle is None:
         raise ProblemError(ProblemKind.NOT_FOUND, f"there is no fault {number}")

@@ -8,6 +8,7 @@ from mockbroker.control.models.exchanges import Exchanges
 from mockbroker.control.models.groups import Group
 from mockbroker.control.operations import ClusterContext, ControlContext
 from mockbroker.control.resources.exchanges import error_of, exchanges_model, filters_of
+from mockbroker.control.resources.faults import find_fault
 from mockbroker.control.resources.groups import group_model
 
 
@@ -37,6 +38,15 @@ async def wait_for_offset(
         body.group_id, body.topic, body.partition, body.offset, timeout_s=body.timeout_ms / 1000
     )
     return models.ReachedOffset(group_id=body.group_id, topic=body.topic, partition=body.partition, offset=offset)
+
+
+async def wait_for_held(
+    control: ControlContext, parameters: NoParameters, body: models.HeldWait
+) -> models.HeldRequests:
+    """Wait until a fault holds this many requests."""
+    handle = find_fault(control, body.fault)
+    held = await control.cluster.aio.wait_for_held(handle, body.count, timeout_s=body.timeout_ms / 1000)
+    return models.HeldRequests(fault=body.fault, held=held)
 
 
 async def wait_for_request(control: ControlContext, parameters: NoParameters, body: models.RequestWait) -> Exchanges:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import ClassVar
 
 from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.group.classic_members import ClassicMember, ClassicMembers, JoinResult, SyncResult
 from mockbroker.state.group.coordinator_records import (
     AppendRecords,
@@ -321,11 +322,21 @@ class ClassicRebalance:
             if self.state is ClassicState.PREPARING_REBALANCE and self.members.all_joined():
                 self._complete_join(now_ms)
         elif not member.is_kept_alive_by_waiting:
-            self._remove_member(member_id)
-            if self.state is not ClassicState.PREPARING_REBALANCE:
-                self._prepare_or_complete(now_ms)
-            elif self.members.all_joined():
-                self._complete_join(now_ms)
+            self.fence_member(member_id, now_ms=now_ms)
+
+    def member_ids(self) -> list[str]:
+        """The ids of its members."""
+        return list(self.members.by_id)
+
+    def fence_member(self, member_id: str, *, now_ms: int) -> None:
+        """Remove a member as at the end of its session, also one that waits. Raises: UNKNOWN_MEMBER_ID."""
+        if member_id not in self.members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {self.group_id}")
+        self._remove_member(member_id)
+        if self.state is not ClassicState.PREPARING_REBALANCE:
+            self._prepare_or_complete(now_ms)
+        elif self.members.all_joined():
+            self._complete_join(now_ms)
 
     def _remove_member(self, member_id: str) -> None:
         """Remove a member; its waiting join gets UNKNOWN_MEMBER_ID."""

@@ -66,6 +66,15 @@ class EpochGroup(Generic[M]):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
         return member
 
+    def member_ids(self) -> list[str]:
+        """The ids of its members."""
+        return list(self.members)
+
+    def fence_member(self, member_id: str, *, now_ms: int) -> None:
+        """Remove a member as at the end of its session. Raises: UNKNOWN_MEMBER_ID."""
+        self.find_member(member_id)
+        self._remove_member(member_id, now_ms)
+
     def _remove_member(self, member_id: str, now_ms: int) -> None:
         """Remove a member that left or timed out."""
         raise NotImplementedError

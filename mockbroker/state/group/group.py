@@ -85,6 +85,12 @@ class Group(Protocol):
     def is_deletable(self) -> bool:
         """Return whether DeleteGroups may delete it: it has no members."""
 
+    def member_ids(self) -> list[str]:
+        """The ids of its members."""
+
+    def fence_member(self, member_id: str, *, now_ms: int) -> None:
+        """Remove a member as at the end of its session. Raises: UNKNOWN_MEMBER_ID."""
+
     def replay(self, record: CoordinatorRecord, *, now_ms: int) -> None:
         """Apply a record of the coordinator's log."""
 

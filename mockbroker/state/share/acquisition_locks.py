@@ -61,6 +61,17 @@ class AcquisitionLocks:
         self._earliest.ms = min(self._earliest.ms, deadline_ms)
         return lock
 
+    def take_locks(self, partition: LockedPartition) -> list[AcquisitionLock]:
+        """Remove the running locks of a partition before their deadlines, which are marked as expired, in order."""
+        taken = [entry for entry in self._heap if entry[2].partition is partition and not entry[2].cancelled]
+        if taken:
+            removed = {entry[1] for entry in taken}
+            self._heap = [entry for entry in self._heap if entry[1] not in removed]
+            heapq.heapify(self._heap)
+        for entry in taken:
+            entry[2].expired = True
+        return [lock for _, _, lock in sorted(taken, key=lambda entry: entry[:2])]
+
     def next_deadline_ms(self) -> int | None:
         """The deadline of the next running lock, or None."""
         while self._heap and self._heap[0][2].cancelled:

@@ -206,6 +206,10 @@ class SharePartition:
             released_count += lock.partition.release_expired_lock(lock, now_ms=now_ms)
         return released_count
 
+    def expire_all_locks(self, *, now_ms: int) -> int:
+        """Release all locks now, as at their deadlines. Returns: how many records were released."""
+        return sum(self.release_expired_lock(lock, now_ms=now_ms) for lock in self.locks.take_locks(self))
+
     def release_expired_lock(self, lock: AcquisitionLock, *, now_ms: int) -> int:
         """Release what one lock covers. The change is final at once and written afterwards; no failure undoes it."""
         window = self.window

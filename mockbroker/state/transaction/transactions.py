@@ -179,6 +179,30 @@ class TransactionCoordinator:
         _require_state(transaction.state is TransactionState.ONGOING or not commit, transaction, commit=commit)
         return self._prepare_end(transaction, commit=commit, version=version, now_ms=now_ms)
 
+    def time_out(self, transactional_id: str, *, now_ms: int) -> None:
+        """Abort an open transaction now, as after its timeout, which fences its producer.
+
+        Raises: NOT_COORDINATOR, INVALID_TXN_STATE without an open transaction.
+        """
+        transaction = self.find_transaction(transactional_id)
+        if transaction is None or transaction.state is not TransactionState.ONGOING:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{transactional_id} has no open transaction")
+        self._abort_and_fence(transaction, now_ms)
+
+    def fence_producer(self, transactional_id: str, *, now_ms: int) -> None:
+        """Give a transactional id its next epoch, as another producer does; an open transaction is aborted.
+
+        Raises: NOT_COORDINATOR, TRANSACTIONAL_ID_NOT_FOUND, CONCURRENT_TRANSACTIONS while it ends.
+        """
+        transaction = self.find_transaction(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"{transactional_id} is not known")
+        transaction.require_not_ending()
+        if transaction.state is TransactionState.ONGOING:
+            self._abort_and_fence(transaction, now_ms)
+            return
+        self.initialize_producer(transactional_id, timeout_ms=transaction.timeout_ms, expected=None, now_ms=now_ms)
+
     def on_marker_written(self, ending: TransactionEnd, partition: TopicPartition, *, now_ms: int) -> None:
         """A marker was written, or its partition deleted; after the last one the transaction is complete."""
         transaction = self._transactions.get(ending.transactional_id)

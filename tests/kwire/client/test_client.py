@@ -13,7 +13,7 @@ from kwire.client.handshake import API_VERSIONS_VERSION
 from kwire.codec import decode, encode
 from kwire.errors import Truncated, UnsupportedVersion
 from kwire.headers import encode_response
-from kwire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kwire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
@@ -349,3 +349,22 @@ def test_the_sent_bytes_are_those_of_the_codec() -> None:
 
     assert bodies == [encode(MetadataRequest(allow_auto_topic_creation=False), 12)]
     assert decode(MetadataRequest, 12, bodies[0]).allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+@pytest.mark.parametrize("rows", [[], [ApiVersion(18, 0, 2)]])
+def test_the_refusal_of_an_api_versions_request_is_read_in_version_0(version: int, rows: list[ApiVersion]) -> None:
+    refusal = ApiVersionsResponse(error_code=35, api_keys=rows)
+
+    def script(peer: Peer) -> None:
+        peer.receive()
+        peer.answer(refusal, version=0)
+        peer.receive()
+        peer.answer(refusal)
+
+    with ScriptedBroker(script) as broker, Client(broker.bootstrap, negotiated=False) as client:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        answers = [client.send(request, version), client.send(request, version)]
+
+    # A broker that answers in the version of the request is read too.
+    assert answers == [refusal, refusal]

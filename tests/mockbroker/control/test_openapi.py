@@ -56,6 +56,7 @@ _IN_OPERATIONS = {
     "stop_node": "stopNode",
     "topics": "listTopics",
     "wait_for_group": "waitForGroup",
+    "wait_for_held": "waitForHeld",
     "wait_for_offset": "waitForOffset",
     "wait_for_request": "waitForRequest",
     "wait_for_share_members": "waitForShareMembers",

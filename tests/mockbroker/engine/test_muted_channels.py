@@ -53,7 +53,7 @@ def test_only_the_end_for_a_waiting_request_is_awaited() -> None:
     channels.muted.mute(idle, 100, now_ms=1_000)
     channels.muted.mute(waiting, 900, now_ms=1_000)
     without_request = channels.muted.next_awaited_ms()
-    waiting.waiting.append((b"frame", 0))
+    waiting.waiting.append((b"frame", 0, None))
 
     assert without_request is None
     assert channels.muted.next_awaited_ms() == 1_900

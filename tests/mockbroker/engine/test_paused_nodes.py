@@ -46,14 +46,15 @@ def test_requests_wait_unanswered_until_the_node_goes_on_and_are_answered_in_ord
     for _ in range(2):
         broker.send(ListGroupsRequest(), 5, connection="a", node=1)
     broker.advance(5_000)
-    before = broker.take_response("a"), len(broker.core.journal.exchanges("ListGroups"))
+    before = broker.take_response("a"), [each.is_unread for each in broker.core.journal.exchanges("ListGroups")]
     other = broker.call(ListGroupsRequest(), 5, connection="b", node=0)
     broker.resume_node(1)
 
-    assert before == (None, 0)
+    assert before == (None, [True, True])
     assert other is not None
     assert [broker.take_response("a") is None, broker.take_response("a") is None] == [False, False]
-    assert [exchange.connection_id for exchange in broker.core.journal.exchanges("ListGroups")] == [2, 1, 1]
+    assert [exchange.connection_id for exchange in broker.core.journal.exchanges("ListGroups")] == [1, 1, 2]
+    assert not any(exchange.is_unread for exchange in broker.core.journal)
 
 
 def test_timers_and_parked_requests_stand_still_and_are_due_at_the_end() -> None:
@@ -164,7 +165,8 @@ def test_a_connection_that_ends_during_the_pause_gets_nothing() -> None:
     broker.disconnect("a")
     broker.resume_node(0)
 
-    assert broker.core.journal.exchanges("ListGroups") == []
+    [exchange] = broker.core.journal.exchanges("ListGroups")
+    assert (exchange.is_unread, exchange.answered_ms) == (True, None)
 
 
 def test_a_heartbeat_that_came_during_the_pause_is_late_when_the_session_has_ended_meanwhile() -> None:

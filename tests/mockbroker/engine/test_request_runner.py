@@ -34,7 +34,7 @@ class _Requests:
         incoming = decode_request(frame, self.broker.core.routes)
         incoming = msgspec.structs.replace(incoming, route=_RouteTo(outcome, incoming.route))
         connection = Connection(ConnectionInfo(1, 0, "127.0.0.1", 50_000, "PLAINTEXT", "User:ANONYMOUS"), is_busy=True)
-        connection.waiting.append((b"next", 0))
+        connection.waiting.append((b"next", 0, None))
         exchange = record_request(self.journal, connection.info, incoming, frame, (_NOW_MS, 0, len(frame)))
         self.request = ActiveRequest(connection, incoming, exchange)
         self.runner.run(self.request)

@@ -10,18 +10,23 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.fault_index import FaultIndex
+from mockbroker.faults.held_requests import HeldRequests
 from mockbroker.faults.model import Fault
 from mockbroker.faults.request_log import RequestLog
 from mockbroker.faults.validation import create_fault
+from tests.support.brokers.broker import Broker
 from tests.support.brokers.faulty_broker import FaultyBroker
 
 _COUNT = 1_000
 
 
 def _index(faults: Sequence[Fault]) -> FaultIndex:
-    log = RequestLog()
+    log, held = RequestLog(), HeldRequests(Broker().core, is_on=False)
     return FaultIndex(
-        [ActiveFault(number, fault, seed="s", now_ms=0, leaders={}, log=log) for number, fault in enumerate(faults, 1)]
+        [
+            ActiveFault(number, fault, seed="s", now_ms=0, leaders={}, log=log, held=held)
+            for number, fault in enumerate(faults, 1)
+        ]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kwire.client import Client
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 
@@ -110,3 +112,20 @@ def test_there_are_no_notes_about_librdkafka() -> None:
 
     assert message is not None
     assert message.value() == b"v"
+
+
+def test_a_throttled_client_that_sends_at_once_and_closes_is_noticed() -> None:
+    with Cluster() as cluster:
+        cluster.faults.add("ListGroups", throttle_ms=60_000)
+        with Client(cluster.bootstrap_servers, client_id="hasty") as client:
+            client.send(ListGroupsRequest())
+            later = time.monotonic() + 0.03  # Within 20 ms the client may not know the response.
+            cluster.wait_until(lambda: time.monotonic() > later)
+            client.submit(MetadataRequest(topics=[]), 12)
+            cluster.wait_for_request("Metadata")
+        [note] = cluster.conformance_notes()
+        [exchange] = cluster.exchanges("Metadata")
+        cluster.requests("Metadata").assert_count(1)
+
+    assert (note.rule, note.client_id, note.exchanges[-1]) == ("throttle-ignored", "hasty", exchange.number)
+    assert (exchange.is_unread, exchange.answered_ms) == (True, None)

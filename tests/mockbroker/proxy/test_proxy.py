@@ -63,8 +63,8 @@ def test_a_client_reaches_every_node_through_the_proxy(cluster: Cluster, proxy: 
 
     assert {message.value() for message in messages if message is not None} >= {b"order 0", b"order 11"}
     forwarded = [exchange.api_name for exchange in cluster.exchanges() if exchange.number > before]
-    # The proxy's own two questions come first.
-    assert sorted(exchange.api_name for exchange in proxy.exchanges()) == sorted(forwarded)
+    # The proxy's own two questions come first. What the consumer sent and did not wait for, the proxy has not read.
+    assert sorted(exchange.api_name for exchange in proxy.exchanges() if not exchange.is_unread) == sorted(forwarded)
     assert {exchange.node_id for exchange in proxy.requests("Produce")} == {0, 1, 2}
     proxy.assert_sent("OffsetCommit", group="g")
     assert proxy.conformance_notes() == []

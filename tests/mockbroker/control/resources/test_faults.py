@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kwire import Client
+from kwire.messages.list_groups import ListGroupsRequest
 from mockbroker import Cluster
 from mockbroker.faults.chaos import PROFILES
 from tests.support.brokers.control_client import ControlClient
@@ -115,3 +117,51 @@ def test_a_chaos_profile_runs_until_it_is_stopped(client: ControlClient) -> None
     assert [profile["name"] for profile in client.get("/v1/chaos/profiles")["profiles"]] == list(PROFILES)
     assert client.send("POST", "/v1/chaos", {"profile": "slow"}).problem == "invalid-fault"
     assert client.send("GET", "/v1/chaos/2").status == 404
+
+
+def test_requests_are_held_and_released(kafka: Cluster, client: ControlClient) -> None:
+    fault = {"when": {"api": "ListGroups"}, "then": {"hold": True}}
+    client.ask("POST", "/v1/faults", fault, status=201)
+    with Client(kafka.bootstrap_servers) as first, Client(kafka.bootstrap_servers) as second:
+        pending = [each.submit(ListGroupsRequest()) for each in (first, second)]
+        reached = client.ask("POST", "/v1/waits/held", {"fault": 1, "count": 2})
+        late = client.send("POST", "/v1/waits/held", {"fault": 1, "count": 3, "timeoutMs": 1})
+        shown = client.get("/v1/faults/1")["held"]
+        released = client.ask("POST", "/v1/faults/1/release", {"count": 1})
+        left = client.get("/v1/faults/1")["held"]
+        rest = client.ask("POST", "/v1/faults/1/release")
+        codes = [each.result(10).error_code for each in pending]
+        held_again = client.ask("POST", "/v1/faults/1/hold")
+
+    assert (reached, shown, left) == ({"fault": 1, "held": 2}, 2, 1)
+    assert (released, rest) == ({"count": 1}, {"count": 1})
+    assert codes == [0, 0]
+    assert held_again["held"] == 0
+    assert (late.status, late.problem) == (409, "wait-timeout")
+    assert "waited 0.001 s for 3 requests held by the fault" in late.body["detail"]
+
+
+def test_a_fault_that_holds_no_requests_is_refused(client: ControlClient) -> None:
+    client.ask("POST", "/v1/faults", {"action": "expire-sessions", "optional": True, "atMs": 99999}, status=201)
+
+    for path, body in (("/v1/faults/1/hold", None), ("/v1/faults/1/release", {}), ("/v1/waits/held", {"fault": 1})):
+        answer = client.send("POST", path, body)
+        assert (answer.status, answer.problem) == (422, "invalid-fault"), answer
+    assert client.send("POST", "/v1/faults/9/hold").status == 404
+    assert client.send("POST", "/v1/waits/held", {"fault": 9}).status == 404
+    assert client.send("POST", "/v1/faults/1/release", {"count": 0}).status == 422
+
+
+def test_a_member_is_fenced_and_a_response_is_given(kafka: Cluster, client: ControlClient) -> None:
+    faults = [
+        {"when": {"api": "ListGroups"}, "then": {"response": {"errorCode": 15}}},
+        {"when": {"api": "Heartbeat"}, "then": {"state": "fence-member"}, "optional": True},
+    ]
+    client.ask("POST", "/v1/faults", {"faults": faults, "clusterFaults": []}, status=201)
+    with Client(kafka.bootstrap_servers) as wire:
+        assert wire.send(ListGroupsRequest()).error_code == 15
+
+    wrong = client.send(
+        "POST", "/v1/faults", {"when": {"api": "ListGroups"}, "then": {"setFields": {"error_code": [1]}}}
+    )
+    assert wrong.body["detail"] == "fault 1: then.setFields.error_code: expected `bool | int | str | null`, got `array`"
