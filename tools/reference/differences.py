@@ -101,8 +101,8 @@ OTHERS = (
     ),
     Difference(
         "Produce with records that are null",
-        "no response",
-        "87 in the row",
+        "no response, and nothing is appended",
+        "87 in every row that has no other error, and nothing is appended",
         "a client would wait until its timeout",
     ),
     Difference(
