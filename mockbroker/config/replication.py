@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import msgspec
 
 from mockbroker.config.keys import ConfigError, Value
+from mockbroker.config.limits import LIMIT_NAMES
 
 MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
 #: Names that Kafka does not have.
-OWN_NAMES = (MODE, RACKS)
+OWN_NAMES = (MODE, RACKS, *LIMIT_NAMES)
 _REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
 _NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")

@@ -100,6 +100,19 @@ OTHERS = (
         "a client would wait until its timeout",
     ),
     Difference(
+        "A compressed batch of many records",
+        "only its compressed size is limited",
+        "above 250,000 records and headers, or 128 MiB of decompressed records: 10, whose message names "
+        "`mockbroker.batch.compressed.records` or `mockbroker.batch.decompressed.bytes`",
+        "13 kB can hold 20 million records, and one thread serves all clients; a Java producer splits such a batch",
+    ),
+    Difference(
+        "Produce with more than 10,000 invalid records",
+        "RecordErrors has a row for each",
+        "the first 10,000",
+        "a batch of a few hundred bytes would be answered with megabytes",
+    ),
+    Difference(
         "Produce with records that are null",
         "no response, and nothing is appended",
         "87 in every row that has no other error, and nothing is appended",

@@ -37,6 +37,7 @@ from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.log_validator import RecordsRefusedError
 from mockbroker.state.storage.memory_budget import MemoryFullError
+from mockbroker.state.storage.record_scan import BatchLimitError
 from mockbroker.state.storage.verification_guard import UnverifiedError, VerificationGuard
 
 #: The guard of each transactional batch, or the error that rejects it, by topic id and partition.
@@ -153,7 +154,7 @@ def _append_all(rows: _CheckedRows, guards: VerificationResults, ctx: Context) -
 
 
 def _refuse_all(rows: _CheckedRows, ctx: Context) -> Outcome:
-    """Append nothing, because a row that could be appended has no records. Kafka then appends nothing, and never answers."""
+    """Append nothing, as a row that could be appended has no records. Kafka then appends nothing, and never answers."""
     missing = [f"{row.topic.name}-{row.partition_index}" for row in rows.accepted.values() if row.records is None]
     message = f"nothing is appended: the records of {', '.join(missing[:_NAMED_MAX])} are null"
     error = RecordsRefusedError(ErrorCode.INVALID_RECORD, message, ())
@@ -254,7 +255,7 @@ def _error_row(index: int, error: KafkaError, *, log_start: int = -1) -> Partiti
     row = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1)
     if error.code not in _WITHOUT_LOG_START:
         row.log_start_offset = log_start
-    if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError):
+    if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError | BatchLimitError):
         row.error_message = error.message
     if isinstance(error, RecordsRefusedError):
         row.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]

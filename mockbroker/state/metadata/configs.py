@@ -10,6 +10,7 @@ import msgspec
 
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigKey, ConfigType, Scope, Value
+from mockbroker.config.limits import parse_limits
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
@@ -135,6 +136,7 @@ class Configs:
         earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
+        self.batch_limits = parse_limits(config.given).batch
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr

@@ -8,12 +8,13 @@ from typing import Protocol
 import msgspec
 
 from kwire.records import Codec
+from mockbroker.config.limits import READ_BYTES_MAX, BatchLimits
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage.segments import RollRules
 
-#: The largest size that a batch is decompressed to. Kafka has no such limit; here it protects against decompression
-#: bombs.
-DECOMPRESSED_MAX = 256 * 1024 * 1024
+#: The largest size that a batch of a log is decompressed to. Kafka has no such limit; here it protects against
+#: decompression bombs in the files of a data directory.
+DECOMPRESSED_MAX = READ_BYTES_MAX
 
 #: The default of `flush.messages` and `flush.ms`.
 NEVER = (1 << 63) - 1
@@ -26,6 +27,7 @@ class TopicConfigs(Protocol):
     """The part of the cluster's configuration that logs read."""
 
     generation: int
+    batch_limits: BatchLimits
 
     def topic(self, name: str) -> Mapping[str, object]:
         """The effective configuration of a topic."""
@@ -44,7 +46,8 @@ class FlushRules(msgspec.Struct, frozen=True):
 class AppendRules(msgspec.Struct, frozen=True):
     """The topic configuration that appends depend on. Times in milliseconds, sizes in bytes. flush: None for never.
 
-    record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit.
+    record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit. limits: of this
+    broker, for compressed batches.
     """
 
     compacted: bool
@@ -57,10 +60,11 @@ class AppendRules(msgspec.Struct, frozen=True):
     codec: Codec | None
     level: int | None
     flush: FlushRules | None = None
+    limits: BatchLimits = BatchLimits()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, object]) -> AppendRules:
-        """Read them from a topic's effective configuration."""
+    def from_config(cls, config: Mapping[str, object], limits: BatchLimits | None = None) -> AppendRules:
+        """Read them from a topic's effective configuration. limits: None for the defaults."""
         policy, compression = config["cleanup.policy"], config["compression.type"]
         assert isinstance(policy, list)
         assert isinstance(compression, str)
@@ -77,6 +81,7 @@ class AppendRules(msgspec.Struct, frozen=True):
             codec=_CODECS.get(compression),
             level=level if isinstance(level, int) else None,
             flush=flush_rules(config),
+            limits=BatchLimits() if limits is None else limits,
         )
 
 
