@@ -7,7 +7,7 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -88,7 +88,9 @@ class CleanerSchedule:
         self._log_of = log_of
         self._started_ms = started_ms
         self._changed_logs: dict[TopicPartitionKey, None] = {}
-        self._known_logs: dict[TopicPartitionKey, None] = {}
+        # The topic of each log that is scheduled, and its logs.
+        self._known_logs: dict[TopicPartitionKey, str] = {}
+        self._logs_by_topic: dict[str, dict[TopicPartitionKey, None]] = {}
         self._rules: dict[str, CleanerRules] = {}
         # Logs whose cleaning appends can only postpone.
         self._postponed: dict[TopicPartitionKey, _LogShape] = {}
@@ -143,21 +145,37 @@ class CleanerSchedule:
 
     def _refresh(self, now_ms: int) -> None:
         if self._generation != self._configs.generation:
+            changed = self._configs.resources_changed_since(self._generation)
             self._generation = self._configs.generation
-            self._rules.clear()
-            self._postponed.clear()
-            self._changed_logs.update(self._known_logs)
-            brokers = self._configs.brokers()
-            first_ms = self._started_ms + read_int(brokers, "log.initial.task.delay.ms")
-            self._deletion = _PeriodicCheck(first_ms, read_int(brokers, "log.retention.check.interval.ms"), {})
-            backoff_ms = max(1, read_int(brokers, "log.cleaner.backoff.ms"))
-            self._compaction = _PeriodicCheck(self._started_ms, backoff_ms, {})
+            if changed is None or any(resource.is_broker for resource in changed):
+                self._refresh_all()
+            else:
+                self._refresh_topics(resource.name for resource in changed if resource.is_topic)
         if not self._changed_logs:
             return
         keys, self._changed_logs = self._changed_logs, {}
         for key in keys:
             if not self._is_postponed(key):
                 self._schedule_log(key, self._log_of(key), now_ms)
+
+    def _refresh_all(self) -> None:
+        """The configuration of every topic may have changed, and that of the checks."""
+        self._rules.clear()
+        self._postponed.clear()
+        self._changed_logs.update(dict.fromkeys(self._known_logs))
+        brokers = self._configs.brokers()
+        first_ms = self._started_ms + read_int(brokers, "log.initial.task.delay.ms")
+        self._deletion = _PeriodicCheck(first_ms, read_int(brokers, "log.retention.check.interval.ms"), {})
+        backoff_ms = max(1, read_int(brokers, "log.cleaner.backoff.ms"))
+        self._compaction = _PeriodicCheck(self._started_ms, backoff_ms, {})
+
+    def _refresh_topics(self, names: Iterable[str]) -> None:
+        """Only these topics have changed: their cost does not depend on how many others there are."""
+        for name in names:
+            self._rules.pop(name, None)
+            for key in self._logs_by_topic.get(name, ()):
+                self._postponed.pop(key, None)
+                self._changed_logs[key] = None
 
     def _is_postponed(self, key: TopicPartitionKey) -> bool:
         shape = self._postponed.get(key)
@@ -168,10 +186,15 @@ class CleanerSchedule:
         if named_log is None:
             for check in (self._deletion, self._compaction):
                 check.set_due(key, None, now_ms)
-            self._known_logs.pop(key, None)
+            former = self._known_logs.pop(key, None)
+            if former is not None:
+                self._logs_by_topic[former].pop(key)
+                if not self._logs_by_topic[former]:
+                    del self._logs_by_topic[former]
             return
-        self._known_logs[key] = None
         name, log = named_log
+        self._known_logs[key] = name
+        self._logs_by_topic.setdefault(name, {})[key] = None
         rules = self._rules_for(name)
         deletion_ms = log_cleaner.deletion_due_ms(log, rules)
         if not rules.compacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -23,11 +23,33 @@ NEVER = (1 << 63) - 1
 _CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 
 
+class ChangedResource(Protocol):
+    """A topic, a broker or another resource with a configuration."""
+
+    @property
+    def name(self) -> str:
+        """The name of the topic, the id of the broker, and so on."""
+        ...
+
+    @property
+    def is_topic(self) -> bool:
+        """Whether its configuration concerns only the topic of this name."""
+        ...
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether its configuration may concern every topic."""
+        ...
+
+
 class TopicConfigs(Protocol):
     """The part of the cluster's configuration that logs read."""
 
     generation: int
     batch_limits: BatchLimits
+
+    def resources_changed_since(self, generation: int) -> Iterable[ChangedResource] | None:
+        """The resources whose own configuration has changed since a generation, None if it is unknown."""
 
     def topic(self, name: str) -> Mapping[str, object]:
         """The effective configuration of a topic."""

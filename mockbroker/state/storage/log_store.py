@@ -255,6 +255,8 @@ class LogStore:
         return None if log is None or topic is None else (topic.name, log)
 
     def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+        if change not in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
+            return  # The logs of new partitions are created on first use.
         for partition in topic.partitions:
             key = (topic.topic_id, partition.index)
             if change is TopicChange.DELETED:
@@ -263,13 +265,12 @@ class LogStore:
                     deleted.storage.remove()
                 self._files.pop(key, None)
                 self._stopped_replicas.pop(key, None)
-                if self._cleaner_schedule is not None:
+                if deleted is not None and self._cleaner_schedule is not None:
                     self._cleaner_schedule.forget_log(key)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)
-            if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
-                # Requests that wait for records of this partition have to fail.
-                self._wake(("log", *key))
+            # Requests that wait for records of this partition have to fail.
+            self._wake(("log", *key))
 
     def _on_leader_change(self, key: TopicPartitionKey, partition: Partition) -> None:
         log, stopped = self._logs[key], self._stopped_replicas.get(key, {})
