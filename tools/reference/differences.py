@@ -107,6 +107,13 @@ OTHERS = (
         "13 kB can hold 20 million records, and one thread serves all clients; a Java producer splits such a batch",
     ),
     Difference(
+        "Clients that do not read their responses",
+        "the records stay in the files of the log",
+        "above `mockbroker.queued.response.bytes` of all connections further Fetch and ShareFetch requests wait, and a "
+        "client that reads nothing for 10 s meanwhile is closed",
+        "responses are in memory until the system has sent them",
+    ),
+    Difference(
         "Produce with more than 10,000 invalid records",
         "RecordErrors has a row for each",
         "the first 10,000",
