@@ -10,11 +10,12 @@ from collections.abc import Mapping
 import msgspec
 
 from mockbroker.config.keys import ConfigError, Value
+from mockbroker.config.limits import LIMIT_NAMES
 from mockbroker.config.plugins import RACK_AWARE_SELECTOR
 
 MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
 #: Names that Kafka does not have.
-OWN_NAMES = (MODE, RACKS)
+OWN_NAMES = (MODE, RACKS, *LIMIT_NAMES)
 _REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
 _NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.cluster_state import ControllerEndpoint
+from mockbroker.config.limits import Limits
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
@@ -15,6 +16,7 @@ from mockbroker.net.connection import ClientConnection
 from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
+from mockbroker.net.slow_clients import SlowClients, SlowConnection
 
 if TYPE_CHECKING:
     import ssl
@@ -37,15 +39,24 @@ class NetworkServer:
     """The sockets of a cluster in one event loop; every method runs in that loop's thread.
 
     frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None. watchers: called
-    after each event, once its output was sent, and at the end.
+    after each event, once its output was sent, and at the end. queued_bytes_max: of responses that clients do not read.
     """
 
-    def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        clock: Clock,
+        *,
+        frame_bytes_max: int,
+        queued_bytes_max: int = Limits().queued_bytes,
+        tap: CaptureTap | None = None,
+    ) -> None:
         self.core = core
         core.requests.time_ns = time.perf_counter_ns
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
+        self.slow_clients = SlowClients(queued_bytes_max, self._handle_frame)
         # Of all connections: it is filled and emptied in one step.
         self.tls_buffer = memoryview(bytearray(_TLS_BUFFER_SIZE))
         self.tap = tap
@@ -164,6 +175,7 @@ class NetworkServer:
         for connection in list(self._connections.values()):
             connection.close(is_abrupt=True)
         self._connections.clear()
+        self.slow_clients.close()
         self.core, self.clock = core, clock
         core.requests.time_ns = time.perf_counter_ns
         self._logs_requests = False
@@ -185,6 +197,7 @@ class NetworkServer:
     async def stop(self, *, grace_s: float) -> None:
         """Stop accepting, release the addresses, and close every connection: see `end_connections`."""
         self.announce_stop()
+        self.slow_clients.close()
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
@@ -245,8 +258,16 @@ class NetworkServer:
     def submit(self, connection: ClientConnection, frame: bytes, arrived_ns: int) -> None:
         """Submit a complete frame to the core, and send its output.
 
+        A request whose response may be large waits while clients do not read many others.
         An internal error in one request closes only that connection, and is logged with its traceback.
         """
+        if self.slow_clients.hold(connection, frame, arrived_ns):
+            self.update_reading(connection)
+        else:
+            self._handle_frame(connection, frame, arrived_ns)
+
+    def _handle_frame(self, connection: SlowConnection, frame: bytes, arrived_ns: int) -> None:
+        assert isinstance(connection, ClientConnection)
         self._last_traffic_s = self._time()
         backlog = 0
         try:
@@ -262,6 +283,7 @@ class NetworkServer:
         """Resume reading a connection that has no frames waiting, or pause it."""
         core = self.core
         is_paused = bool(core.paused) and connection.node_id in core.paused
+        is_paused = is_paused or self.slow_clients.is_holding(connection)
         connection.set_reading(enabled=not is_paused and core.backlog(connection.id) <= _BACKLOG_MAX)
 
     def run_due(self) -> None:

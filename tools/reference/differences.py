@@ -100,9 +100,29 @@ OTHERS = (
         "a client would wait until its timeout",
     ),
     Difference(
+        "A compressed batch of many records",
+        "only its compressed size is limited",
+        "above 250,000 records and headers, or 128 MiB of decompressed records: 10, whose message names "
+        "`mockbroker.batch.compressed.records` or `mockbroker.batch.decompressed.bytes`",
+        "13 kB can hold 20 million records, and one thread serves all clients; a Java producer splits such a batch",
+    ),
+    Difference(
+        "Clients that do not read their responses",
+        "the records stay in the files of the log",
+        "above `mockbroker.queued.response.bytes` of all connections further Fetch and ShareFetch requests wait, and a "
+        "client that reads nothing for 10 s meanwhile is closed",
+        "responses are in memory until the system has sent them",
+    ),
+    Difference(
+        "Produce with more than 10,000 invalid records",
+        "RecordErrors has a row for each",
+        "the first 10,000",
+        "a batch of a few hundred bytes would be answered with megabytes",
+    ),
+    Difference(
         "Produce with records that are null",
-        "no response",
-        "87 in the row",
+        "no response, and nothing is appended",
+        "87 in every row that has no other error, and nothing is appended",
         "a client would wait until its timeout",
     ),
     Difference(
