@@ -14,13 +14,15 @@ import msgspec
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog
+from mockbroker.cluster_log import ClusterLog, record_topic_names
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.config_log import log_ineffective
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.listener_log import log_bound, log_reachable
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -43,10 +45,10 @@ if TYPE_CHECKING:
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.jwks_refresh import JwksRefresher
+    from mockbroker.net.tls_contexts import TlsContexts
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
-    from mockbroker.state.metadata.topics import Topic
     from mockbroker.storage_options import StorageOptions
 
 
@@ -106,6 +108,7 @@ class Server:
         self.network_server: NetworkServer | None = None
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
+        self._tls: TlsContexts | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
         try:
             self._listeners = self._place_listeners()
@@ -169,7 +172,7 @@ class Server:
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
-        _record_topic_names(core)
+        record_topic_names(core.state, core.journal)
         self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)
@@ -180,13 +183,18 @@ class Server:
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
         cluster has the same ids as the old one had.
-        Raises: OSError if an address of a node that was down is in use; RuntimeError where there is a data directory.
+        Raises: OSError if an address of a node that was down is in use; ConfigError for key stores that cannot be used
+        any more; RuntimeError where there is a data directory.
         """
         if self._stored is not None:
             raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
+        if self._tls is not None:
+            self._tls.replace_cluster()
         self.clock = Clock()
         self.__dict__.pop("faults", None)
         previous, self.core = self.core, self._build_core()
+        if self._tls is not None:
+            self._tls.follow(self.core.state)
         for old in self._nodes:
             if old.node_id in self.core.state.nodes:  # Others were added later.
                 self.core.state.nodes[old.node_id].copy_endpoints(old)
@@ -201,18 +209,13 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
-        tls = {}
-        for listener in self._listeners:
-            if listener.is_encrypted:
-                from mockbroker.net.tls import create_server_context
-
-                tls[listener.name] = create_server_context(options.config, listener)
+        self._read_key_stores()
         await self._start_oauth()
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         tap = _open_capture(options.capture)
         network_server = self._make_network_server(frame_bytes_max, tap)
         try:
-            await network_server.start(self._listeners, tls)
+            await network_server.start(self._listeners, lambda *key: self.require_tls().context(*key))
         except OSError:
             if tap is not None:
                 tap.close()
@@ -229,6 +232,19 @@ class Server:
             raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
+
+    def _read_key_stores(self) -> None:
+        """Read the stores of encrypted listeners; without one nothing is loaded. Raises: ConfigError."""
+        if any(listener.is_encrypted for listener in self._listeners):
+            from mockbroker.net.tls_contexts import TlsContexts
+
+            self._tls = TlsContexts(self.options.config, self._listeners)
+            self._tls.follow(self.core.state)
+
+    def require_tls(self) -> TlsContexts:
+        """The TLS contexts of a cluster with an encrypted listener that was started."""
+        assert self._tls is not None
+        return self._tls
 
     async def _start_oauth(self) -> None:
         """Fetch the keys of signed tokens, and serve the token endpoint, if there are such; else nothing is loaded.
@@ -272,19 +288,12 @@ class Server:
         self._log_state("started")
         for node in self._nodes:
             self._log_listeners(node)
-        for listener in self._listeners:
-            if not listener.is_loopback:
-                template = "%(listener)s listens on %(host)s, which other machines may reach"
-                SERVER.warning(template, listener=listener.name, host=listener.host)
+        log_reachable(self._listeners)
         if self._stored is not None:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        if config.ignored:
-            SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
-        if config.unknown:
-            template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
-            SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
+        log_ineffective(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
@@ -293,14 +302,7 @@ class Server:
         SERVER.info(template, cluster=cluster_id, node_count=len(self._nodes), release=release)
 
     def _log_listeners(self, node: Node) -> None:
-        for entry in self.require_started().require_listeners().bound(node.node_id):
-            listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
-            address = f"{listener.host}:{entry.port}"
-            fields = {"node": node.node_id, "listener": listener.name, "protocol": listener.protocol}
-            template = "node %(node)d listens on %(listener)s://%(address)s"
-            if advertised != address:
-                template += ", advertised as %(advertised)s"
-            SERVER.info(template, about=str(node.node_id), **fields, address=address, advertised=advertised)
+        log_bound(node.node_id, self.require_started().require_listeners().bound(node.node_id))
 
     def _write_log_soon(self) -> None:
         """Log what has changed when the event in progress has ended."""
@@ -368,18 +370,6 @@ class Server:
 def _log_full_memory(used: int, limit: int) -> None:
     template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
     SERVER.warning(template, used=used, limit=limit)
-
-
-def _record_topic_names(core: Core) -> None:
-    """Requests name topics by their ids; the journal has the names of deleted topics too."""
-    metadata, journal = core.state.metadata, core.journal
-
-    def record_name(_: object, topic: Topic) -> None:
-        journal.record_topic_name(topic.topic_id, topic.name)
-
-    for topic in metadata.topics():
-        record_name(None, topic)
-    metadata.add_listener(record_name)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:
