@@ -153,7 +153,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
     release = choose_release(parsed.release, parsed.share_edition)
     dialect = config_dialect(parsed.share_edition)
     config = BrokerConfig.from_properties(text, settings, release=release, dialect=dialect)
-    security = create_security(parsed.tls, parsed.sasl, parsed.advertised)
+    security = create_security(parsed.tls, parsed.sasl, parsed.advertised, parsed.data_dir)
     default_port = None if "listeners" in config.given else 9092
     if security is not None:
         refuse_own_listeners(config)

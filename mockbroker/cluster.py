@@ -109,7 +109,7 @@ class Cluster(Controlled, ClusterMethods):
             load_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
-        security = create_security(tls, sasl, advertised)
+        security = create_security(tls, sasl, advertised, data_dir)
         if security is not None:
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]

@@ -111,6 +111,8 @@ class Server:
         self._tls: TlsContexts | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
         try:
+            if options.security is not None:
+                options.security.create_files()
             self._listeners = self._place_listeners()
             self.core = self._build_core()
             self._nodes = list(self.core.state.nodes.values())

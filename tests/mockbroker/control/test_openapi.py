@@ -54,6 +54,7 @@ _IN_OPERATIONS = {
     "share_partitions": "listSharePartitions",
     "start_node": "startNode",
     "stop_node": "stopNode",
+    "tls": "rotateCertificate",
     "topics": "listTopics",
     "wait_for_group": "waitForGroup",
     "wait_for_offset": "waitForOffset",

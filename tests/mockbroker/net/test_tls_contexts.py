@@ -55,7 +55,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[SelfSigned]:
 
 @pytest.fixture
 def files(made: list[SelfSigned], tmp_path: Path) -> Files:
-    files = Files(*made, tmp_path / "live.p12")
+    first, second, renamed, further, elsewhere, expired = made
+    files = Files(first, second, renamed, further, elsewhere, expired, tmp_path / "live.p12")
     files.place(files.first.pkcs12)
     return files
 
@@ -258,10 +259,10 @@ def test_reset_reads_the_files_again_and_forgets_dynamic_stores(files: Files) ->
 
 
 def test_a_dynamic_store_is_applied_by_the_next_cluster_in_its_data_directory(files: Files, tmp_path: Path) -> None:
-    options = {"properties": _properties(files), "data_dir": tmp_path / "data"}
-    with Cluster(**options) as cluster:
+    properties, folder = _properties(files), tmp_path / "data"
+    with Cluster(properties=properties, data_dir=folder) as cluster:
         _alter(cluster, {"ssl.keystore.location": files.second.pkcs12})
-    with Cluster(**options) as cluster:
+    with Cluster(properties=properties, data_dir=folder) as cluster:
         assert _served(cluster) == files.second.certificate
 
 
