@@ -93,12 +93,21 @@ def main(arguments: list[str] | None = None) -> int:
         return _report_error(error)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(server, control_options, has_owner=parsed.exit_with_stdin))
+        return loop.run_until_complete(
+            _serve(
+                server,
+                control_options,
+                has_owner=parsed.exit_with_stdin,
+                print_listeners=parsed.print_listeners,
+            )
+        )
     finally:
         loop.close()
 
 
-async def _serve(server: Server, control_options: ControlOptions | None, *, has_owner: bool) -> int:
+async def _serve(
+    server: Server, control_options: ControlOptions | None, *, has_owner: bool, print_listeners: bool
+) -> int:
     ended = asyncio.Event()
     control = None
     try:
@@ -119,7 +128,8 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     token_url = None if security is None else security.token_endpoint_url
     control_url = None if control is None else control.url
     lines = [server.bootstrap(), control_url, token_url, server.bootstrap_controllers()]
-    print(*filter(None, lines), sep="\n", flush=True)
+    listeners = server.listeners() if print_listeners else []
+    print(*filter(None, lines), *listeners, sep="\n", flush=True)
     await ended.wait()
     if control is not None:
         await asyncio.to_thread(control.stop)
@@ -306,7 +316,9 @@ def _add_address_options(group: argparse._ArgumentGroup) -> None:
     add("--port", type=int, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="address to listen on, as 0.0.0.0 in a container (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="address that clients are given; the port is that of node 0")
-    controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed last"
+    listeners = "print a line for each listener at the end, with its bound and its advertised address"
+    add("--print-listeners", action="store_true", help=listeners)
+    controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed"
     add("--controller-port", type=int, metavar="PORT", help=controller)
     add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
     sasl = (

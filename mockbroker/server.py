@@ -23,6 +23,7 @@ from mockbroker.log.config_log import log_ineffective
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.listener_log import log_bound, log_reachable
+from mockbroker.net.listener_views import ListenerView, listener_views
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -357,6 +358,10 @@ class Server:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes by their ids, also those that are down, which the state of the cluster does not list."""
         return tuple(self._nodes)
+
+    def listeners(self) -> list[ListenerView]:
+        """The listeners of all nodes with their bound and advertised addresses."""
+        return listener_views(self.require_started().require_listeners())
 
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""

@@ -17,6 +17,7 @@ from mockbroker.config.keys import ConfigError
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.cluster_tls import AsyncTls, ClusterTls
     from mockbroker.cluster_methods.oauth import ClusterOAuth
+    from mockbroker.net.listener_views import ListenerView
     from mockbroker.security.client_security import Library
     from mockbroker.security.issued_certificates import IssuedCertificate
 
@@ -28,6 +29,10 @@ class SharedMethods(FaultMethods, HistoryMethods, RequestWaits):
     def bootstrap_servers(self) -> str:
         """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients; of a proxy the first one."""
         return self._running().bootstrap()
+
+    def listeners(self) -> list[ListenerView]:
+        """Every listener of every node, with the address of its socket and the one that clients are given."""
+        return self._read(lambda server: server.listeners())
 
     @property
     def share_edition(self) -> str | None:

@@ -217,6 +217,10 @@ class Core:
         node.copy_endpoints(self._down.pop(node_id))
         self._process_ready()
 
+    def stopped_node(self, node_id: int) -> Node | None:
+        """A node that is down, as it was when it ended; None for one that runs."""
+        return self._down.get(node_id)
+
     def pause_node(self, node_id: int, now_ms: int) -> None:
         """Let a broker stand still, as by SIGSTOP: its connections stay, and nothing is handled, sent or timed.
 

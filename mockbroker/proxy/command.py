@@ -45,12 +45,21 @@ def main(arguments: Sequence[str]) -> int:
         return _report_error(error, _EXIT_USAGE)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(options, control_options, has_owner=parsed.exit_with_stdin))
+        return loop.run_until_complete(
+            _serve(
+                options,
+                control_options,
+                has_owner=parsed.exit_with_stdin,
+                print_listeners=parsed.print_listeners,
+            )
+        )
     finally:
         loop.close()
 
 
-async def _serve(options: ProxyOptions, control_options: ControlOptions | None, *, has_owner: bool) -> int:
+async def _serve(
+    options: ProxyOptions, control_options: ControlOptions | None, *, has_owner: bool, print_listeners: bool
+) -> int:
     try:
         server = ProxyServer(options)
         await server.start()
@@ -71,7 +80,8 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
 
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
-    print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
+    lines = [server.bootstrap(), *([] if control is None else [control.url])]
+    print(*lines, *(server.listeners() if print_listeners else []), sep="\n", flush=True)
     await ended.wait()
     if control is not None:
         await asyncio.to_thread(control.stop)
@@ -106,6 +116,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=9092, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="where to listen (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="the address for clients, if it is another one")
+    listeners = "print a line for each listener at the end, with its bound and its advertised address"
+    add("--print-listeners", action="store_true", help=listeners)
     add("--upstream-tls-ca", type=Path, metavar="FILE", help="authorities (PEM) of a cluster that needs TLS")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write the traffic of the clients to this file")
     add("--faults", type=Path, metavar="FILE.json", help="faults of requests and connections: see docs/faults.md")
