@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.context import Context
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.metadata.topics import Topic
     from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.memory_budget import MemoryBudget
 
@@ -106,6 +107,18 @@ def build_core(
         nodes[node_id] = running[node_id] = make_node(node_id)
     _fill_cluster(core, stored, topics)
     return core
+
+
+def record_topic_names(core: Core) -> None:
+    """Let the journal know the names of topics, which requests name by their ids, also after they are deleted."""
+    metadata, journal = core.state.metadata, core.journal
+
+    def record_name(_: object, topic: Topic) -> None:
+        journal.record_topic_name(topic.topic_id, topic.name)
+
+    for topic in metadata.topics():
+        record_name(None, topic)
+    metadata.add_listener(record_name)
 
 
 def _choose_identity(

@@ -35,7 +35,8 @@ from mockbroker.server import Options, Server, new_event_loop
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.deferred_control import DeferredControl
+    from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -137,12 +138,17 @@ async def _serve(
     return 0
 
 
-def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
-    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> DeferredControl:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError."""
     from mockbroker.control.attached_cluster import AttachedCluster, start_control
+
+    return start_control(AttachedCluster(server), _load_control_api, options, ended)
+
+
+def _load_control_api() -> ControlApi:
     from mockbroker.control.routes import CLUSTER_API
 
-    return start_control(AttachedCluster(server), CLUSTER_API, options, ended)
+    return CLUSTER_API
 
 
 def _report_error(error: Exception) -> int:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from mockbroker.build import build_core
+from mockbroker.build import build_core, record_topic_names
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog, record_topic_names
+from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
@@ -175,7 +175,7 @@ class Server:
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
-        record_topic_names(core.state, core.journal)
+        record_topic_names(core)
         self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)

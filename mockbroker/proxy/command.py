@@ -19,7 +19,8 @@ from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.deferred_control import DeferredControl
+    from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
 
 _EXIT_USAGE = 2
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             faults=parsed.faults or (),
             seed=parsed.seed,
         )
-    except (ConfigError, FaultError, OSError) as error:
+    except (ConfigError, FaultError, ImportError, OSError) as error:
         return _report_error(error, _EXIT_USAGE)
     loop = new_event_loop()
     try:
@@ -89,12 +90,18 @@ async def _serve(
     return 0
 
 
-def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
-    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.Event) -> DeferredControl:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError."""
     from mockbroker.control.attached_cluster import start_control
-    from mockbroker.proxy.control_api import PROXY_API, AttachedProxy
+    from mockbroker.proxy.attached_proxy import AttachedProxy
 
-    return start_control(AttachedProxy(server), PROXY_API, options, ended)
+    return start_control(AttachedProxy(server), _load_control_api, options, ended)
+
+
+def _load_control_api() -> ControlApi:
+    from mockbroker.proxy.control_api import PROXY_API
+
+    return PROXY_API
 
 
 def _report_error(error: Exception, code: int) -> int:

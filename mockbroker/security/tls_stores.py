@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.errors import install_command
 from mockbroker.config.keys import ConfigError
 from mockbroker.security.java_key_store import (
     STORE_BYTES_MAX,
@@ -93,7 +94,7 @@ def _load_pkcs12(location: str, data: bytes, password: str | None) -> PKCS12KeyA
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
-        raise ConfigError(f'{location}: a PKCS12 store needs an extra: pip install "kwire[tls]"') from error
+        raise ConfigError(f"{location}: a PKCS12 store needs an extra: {install_command('tls')}") from error
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError as error:
