@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.faults import load_faults
@@ -110,7 +110,7 @@ class Cluster(Controlled, ClusterMethods):
         _check_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
-        security = create_security(tls, sasl, advertised)
+        security = create_security(tls, sasl, advertised, data_dir)
         if security is not None:
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
@@ -142,10 +142,22 @@ class Cluster(Controlled, ClusterMethods):
             stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
+        if options.config.unknown:
+            _warn_of_unknown(options.config)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
         return f"<mockbroker.Cluster: {addresses}>"
+
+
+def _warn_of_unknown(config: BrokerConfig) -> None:
+    """Warn the caller of `Cluster` of configurations that Kafka does not know: a typo has no effect otherwise."""
+    import warnings
+
+    from mockbroker.log.config_log import suggest_known
+
+    text = f"configurations unknown to Kafka {config.release}, ignored: {', '.join(suggest_known(config))}"
+    warnings.warn(text, stacklevel=3)
 
 
 def _load_control_api() -> ControlApi:
@@ -183,10 +195,20 @@ def _config(
     if isinstance(properties, str | Path):
         text = Path(properties).read_text(encoding="utf-8")
     else:
-        lines = [f"{name}={_format_value(value)}" for name, value in (properties or {}).items()]
+        lines = [f"{name}={_format_value(name, value)}" for name, value in (properties or {}).items()]
     return BrokerConfig.from_properties(text, [*lines, *settings], release=release, dialect=dialect)
 
 
-def _format_value(value: object) -> str:
-    """A value as in a server.properties file: Python's True becomes Kafka's true."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _format_value(name: str, value: object) -> str:
+    """A value as in a server.properties file: Python's True becomes Kafka's true, a list has commas.
+
+    Raises: ConfigError, without the value, for one that has no such form.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(_format_value(name, part) for part in value)
+    if isinstance(value, str | int | float | PurePath):
+        return str(value)
+    hint = "; leave it out for the default" if value is None else "; expected a text, a number, a boolean or a list"
+    raise ConfigError(f"{name}: a value of the type {type(value).__name__}{hint}")

@@ -16,11 +16,13 @@ from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.limits import parse_limits
-from mockbroker.config.plugins import Treatment
 from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.config_log import log_ineffective
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.listener_log import log_bound, log_reachable
+from mockbroker.net.listener_views import ListenerView, listener_views
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.jwks_refresh import JwksRefresher
+    from mockbroker.net.tls_contexts import TlsContexts
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
@@ -110,9 +113,12 @@ class Server:
         self.network_server: NetworkServer | None = None
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
+        self._tls: TlsContexts | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
         self._stop_by_s: float | None = None
         try:
+            if options.security is not None:
+                options.security.create_files()
             self._listeners = self._place_listeners()
             self.core = self._build_core()
             self._nodes = list(self.core.state.nodes.values())
@@ -185,13 +191,18 @@ class Server:
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
         cluster has the same ids as the old one had.
-        Raises: OSError if an address of a node that was down is in use; RuntimeError where there is a data directory.
+        Raises: OSError if an address of a node that was down is in use; ConfigError for key stores that cannot be used
+        any more; RuntimeError where there is a data directory.
         """
         if self._stored is not None:
             raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
+        if self._tls is not None:
+            self._tls.replace_cluster()
         self.clock = Clock()
         self.__dict__.pop("faults", None)
         previous, self.core = self.core, self._build_core()
+        if self._tls is not None:
+            self._tls.follow(self.core.state)
         for old in self._nodes:
             if old.node_id in self.core.state.nodes:  # Others were added later.
                 self.core.state.nodes[old.node_id].copy_endpoints(old)
@@ -206,18 +217,13 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
-        tls = {}
-        for listener in self._listeners:
-            if listener.is_encrypted:
-                from mockbroker.net.tls import create_server_context
-
-                tls[listener.name] = create_server_context(options.config, listener)
+        self._read_key_stores()
         await self._start_oauth()
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         tap = _open_capture(options.capture)
         network_server = self._make_network_server(frame_bytes_max, tap)
         try:
-            await network_server.start(self._listeners, tls)
+            await network_server.start(self._listeners, lambda *key: self.require_tls().context(*key))
         except OSError:
             if tap is not None:
                 tap.close()
@@ -234,6 +240,19 @@ class Server:
             raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
+
+    def _read_key_stores(self) -> None:
+        """Read the stores of encrypted listeners; without one nothing is loaded. Raises: ConfigError."""
+        if any(listener.is_encrypted for listener in self._listeners):
+            from mockbroker.net.tls_contexts import TlsContexts
+
+            self._tls = TlsContexts(self.options.config, self._listeners)
+            self._tls.follow(self.core.state)
+
+    def require_tls(self) -> TlsContexts:
+        """The TLS contexts of a cluster with an encrypted listener that was started."""
+        assert self._tls is not None
+        return self._tls
 
     async def _start_oauth(self) -> None:
         """Fetch the keys of signed tokens, and serve the token endpoint, if there are such; else nothing is loaded.
@@ -277,23 +296,12 @@ class Server:
         self._log_state("started")
         for node in self._nodes:
             self._log_listeners(node)
-        for listener in self._listeners:
-            if not listener.is_loopback:
-                template = "%(listener)s listens on %(host)s, which other machines may reach"
-                SERVER.warning(template, listener=listener.name, host=listener.host)
+        log_reachable(self._listeners)
         if self._stored is not None:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        for plugin in config.unsupported_plugins:
-            log = SERVER.warning if plugin.key.treatment is Treatment.WARNED else SERVER.info
-            template = "%(name)s=%(value)s is not supported: %(effect)s"
-            log(template, name=plugin.name, value=plugin.value, effect=plugin.key.effect)
-        if config.ignored:
-            SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
-        if config.unknown:
-            template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
-            SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
+        log_ineffective(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
@@ -302,14 +310,7 @@ class Server:
         SERVER.info(template, cluster=cluster_id, node_count=len(self._nodes), release=release)
 
     def _log_listeners(self, node: Node) -> None:
-        for entry in self.require_started().require_listeners().bound(node.node_id):
-            listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
-            address = f"{listener.host}:{entry.port}"
-            fields = {"node": node.node_id, "listener": listener.name, "protocol": listener.protocol}
-            template = "node %(node)d listens on %(listener)s://%(address)s"
-            if advertised != address:
-                template += ", advertised as %(advertised)s"
-            SERVER.info(template, about=str(node.node_id), **fields, address=address, advertised=advertised)
+        log_bound(node.node_id, self.require_started().require_listeners().bound(node.node_id))
 
     def _write_log_soon(self) -> None:
         """Log what has changed when the event in progress has ended."""
@@ -381,6 +382,10 @@ class Server:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes by their ids, also those that are down, which the state of the cluster does not list."""
         return tuple(self._nodes)
+
+    def listeners(self) -> list[ListenerView]:
+        """The listeners of all nodes with their bound and advertised addresses."""
+        return listener_views(self.require_started().require_listeners())
 
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""

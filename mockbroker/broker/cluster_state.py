@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -29,6 +29,16 @@ class ControllerEndpoint(NamedTuple):
     port: int
 
 
+class KeyStores(Protocol):
+    """The key stores and trust stores of encrypted listeners. Implemented by `mockbroker.net`."""
+
+    def check_change(self, node_id: int, texts: Mapping[str, str]) -> None:
+        """Check the stores of a node for the configurations that it is to have. Raises: KafkaError."""
+
+    def restart_node(self, node_id: int) -> None:
+        """Read the stores of a node that starts again. Raises: KafkaError for what cannot be used."""
+
+
 class ClusterState(ClusterServices[Node], kw_only=True):
     """The shared state of one cluster, which every request handler can reach.
 
@@ -38,7 +48,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     api_versions: the version range that ApiVersions lists, by API key. security: users, and the settings of listeners.
     config_api_dialect: configuration names of an edition, None for the released ones. topology_descriptions: of streams
     groups, kept as by a plugin that all brokers share. controller_endpoint: where clients reach the controller itself
-    (KIP-919), None if they do not.
+    (KIP-919), None if they do not. key_stores: of encrypted listeners, None without sockets.
     """
 
     cluster_id: str
@@ -51,6 +61,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     config_api_dialect: ConfigApiDialect | None = None
     wake_key_count: int = 0
     controller_endpoint: ControllerEndpoint | None = None
+    key_stores: KeyStores | None = None
     topology_descriptions: TopologyDescriptions[describe.TopologyDescription] = msgspec.field(
         default_factory=TopologyDescriptions
     )

@@ -210,12 +210,18 @@ class Core:
     def start_node(self, node_id: int, now_ms: int) -> None:
         """Restart a broker that was stopped or killed, at its old addresses and without any loaded state.
 
-        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION.
+        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION; INVALID_CONFIG for unusable key stores.
         """
         self._move_clock(now_ms)
+        if node_id in self._down and self.state.key_stores is not None:
+            self.state.key_stores.restart_node(node_id)
         node = self._controller.start_broker(node_id, now_ms=self.now_ms)
         node.copy_endpoints(self._down.pop(node_id))
         self._process_ready()
+
+    def stopped_node(self, node_id: int) -> Node | None:
+        """A node that is down, as it was when it ended; None for one that runs."""
+        return self._down.get(node_id)
 
     def pause_node(self, node_id: int, now_ms: int) -> None:
         """Let a broker stand still, as by SIGSTOP: its connections stay, and nothing is handled, sent or timed.

@@ -19,14 +19,14 @@ from mockbroker.net.node_listeners import NodeListeners
 from mockbroker.net.slow_clients import SlowClients, SlowConnection
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from mockbroker.broker.node import Node
     from mockbroker.clock import Clock
     from mockbroker.engine.output import Output
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
+    from mockbroker.net.node_listeners import FindContext
     from mockbroker.security.principal_rules import PrincipalRules
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
@@ -73,8 +73,8 @@ class NetworkServer:
         self._time: Callable[[], float] = time.monotonic
         self._logs_requests = False
 
-    async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
-        """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
+    async def start(self, listeners: list[Listener], tls: FindContext) -> None:
+        """Bind every listener of every node, set the nodes' endpoints, then accept. tls: finds contexts.
 
         Raises: OSError if an address is in use; then nothing listens.
         """

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     #: Makes the protocol of a connection, by its node and listener.
     MakeProtocol = Callable[[int, Listener], TlsOrPlainProtocol]
+    #: Finds the context of an encrypted listener, by its node and name.
+    FindContext = Callable[[int, str], ssl.SSLContext]
 
 
 class BoundListener(NamedTuple):
@@ -39,13 +41,11 @@ class BoundListener(NamedTuple):
 class NodeListeners:
     """The sockets at which nodes accept connections.
 
-    listeners: of every node, but for that of the controller, which only the first node has. tls: contexts by the name
-    of the listener. make_protocol: is called for each connection.
+    listeners: of every node, but for that of the controller, which only the first node has. tls: returns the current
+    context of a node's listener by its name. make_protocol: is called for each connection.
     """
 
-    def __init__(
-        self, listeners: Sequence[Listener], tls: Mapping[str, ssl.SSLContext], make_protocol: MakeProtocol
-    ) -> None:
+    def __init__(self, listeners: Sequence[Listener], tls: FindContext, make_protocol: MakeProtocol) -> None:
         self._listeners = listeners
         self._tls = tls
         self._make_protocol = make_protocol
@@ -95,7 +95,7 @@ class NodeListeners:
                 Acceptor(
                     sock,
                     partial(self._make_protocol, node_id, listener),
-                    tls=self._tls[listener.name] if listener.is_encrypted else None,
+                    tls=partial(self._tls, node_id, listener.name) if listener.is_encrypted else None,
                     handshakes=self._handshakes,
                 )
             )

@@ -135,6 +135,23 @@ def test_the_last_line_is_the_address_of_the_controller() -> None:
     assert f"{controller.host}:{controller.port}" == address != bootstrap
 
 
+def test_listeners_are_printed_after_all_other_lines() -> None:
+    words = ("--port", "0", "--nodes", "2", "--advertised", "kafka.test", "--controller-port", "0")
+    with _running(*words, "--print-listeners") as (process, first):
+        assert process.stdout is not None
+        controller, *lines = (process.stdout.readline().strip() for _ in range(4))
+
+        assert [address.split(":")[0] for address in first.split(",")] == ["kafka.test", "kafka.test"]
+        assert [line.split()[:3] for line in lines] == [
+            ["listener", "node=0", "name=PLAINTEXT"],
+            ["listener", "node=0", "name=CONTROLLER"],
+            ["listener", "node=1", "name=PLAINTEXT"],
+        ]
+        assert f"bound=127.0.0.1:{controller.rsplit(':')[1]}" in lines[1].split()
+        host, port = lines[0].split()[4].removeprefix("bound=").split(":")
+        socket.create_connection((host, int(port)), 10).close()
+
+
 def test_the_second_line_is_the_token_endpoint_of_oauthbearer() -> None:
     with _running("--port", "0", "--sasl", "OAUTHBEARER alice:secret") as (process, _):
         assert process.stdout is not None

@@ -8,7 +8,11 @@ import msgspec
 
 from mockbroker.broker.node_views import NodeState
 from mockbroker.clock import ClockMode
+from mockbroker.cluster_methods.nodes import RESTART_MS
 from mockbroker.control.models.common import RequestModel, ResponseModel
+
+#: A hundred years.
+_ADVANCE_MS_MAX = 100 * 365 * 24 * 3_600_000
 
 
 class Node(ResponseModel, frozen=True):
@@ -63,15 +67,34 @@ class NodePath(RequestModel, frozen=True):
     node: int
 
 
+class Restart(RequestModel, frozen=True):
+    """afterMs: how long the node is down, by the cluster's clock. kill: as a power failure."""
+
+    after_ms: Annotated[int, msgspec.Meta(ge=0, le=_ADVANCE_MS_MAX)] = RESTART_MS
+    kill: bool = False
+
+
+class Listener(ResponseModel, frozen=True):
+    """A listener of a node. bound: HOST:PORT of its socket. advertised: HOST:PORT that clients are given."""
+
+    node: int
+    name: str
+    protocol: str
+    bound: str
+    advertised: str
+
+
+class Listeners(ResponseModel, frozen=True):
+    """All listeners by their nodes."""
+
+    listeners: list[Listener]
+
+
 class Clock(ResponseModel, frozen=True):
     """The cluster's clock. nowMs: milliseconds since 1970."""
 
     now_ms: int
     mode: ClockMode
-
-
-#: A hundred years.
-_ADVANCE_MS_MAX = 100 * 365 * 24 * 3_600_000
 
 
 class ClockAdvance(RequestModel, frozen=True):

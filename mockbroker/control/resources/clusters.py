@@ -62,6 +62,17 @@ def list_nodes(control: ClusterContext, parameters: NoParameters) -> models.Node
     return models.Nodes(nodes=[node_model(view) for view in control.cluster.nodes()])
 
 
+def list_listeners(control: ControlContext, parameters: NoParameters) -> models.Listeners:
+    """Every listener of every node, with its bound and its advertised address."""
+    rows = [
+        models.Listener(
+            node=view.node_id, name=view.name, protocol=view.protocol, bound=view.bound, advertised=view.advertised
+        )
+        for view in control.cluster.listeners()
+    ]
+    return models.Listeners(listeners=rows)
+
+
 def get_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """A node."""
     for view in control.cluster.nodes():
@@ -89,6 +100,15 @@ def kill_node(control: ClusterContext, parameters: models.NodePath) -> models.No
 def start_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Start a node that is down, at its previous addresses."""
     return _change_node(control, parameters, control.cluster.start_node)
+
+
+def restart_node(control: ClusterContext, parameters: models.NodePath, body: models.Restart) -> models.Node:
+    """Stop a node, or kill it, and start it again later by the cluster's clock; answers at once."""
+
+    def restart(node_id: int) -> None:
+        control.cluster.restart_node(node_id, after_ms=body.after_ms, kill=body.kill)
+
+    return _change_node(control, parameters, restart)
 
 
 def pause_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
