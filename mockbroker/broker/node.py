@@ -222,7 +222,9 @@ class Node:
         """The partitions of the transaction coordinator's topic that this node leads."""
         from mockbroker.coordinators.transaction.transaction_log import TransactionLog
 
-        return self._add_deadlines("transaction_log", TransactionLog(self._cluster, self.logs, self.producer_ids))
+        transaction_log = TransactionLog(self._cluster, self.logs, self.producer_ids)
+        self._watch(transaction_log.topic_changed)
+        return self._add_deadlines("transaction_log", transaction_log)
 
     @property
     def transactions(self) -> TransactionCoordinator:

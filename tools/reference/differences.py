@@ -150,7 +150,7 @@ OTHERS = (
         "the cause is visible immediately",
     ),
     Difference(
-        "First use of a coordinator",
+        "First use of a coordinator, also after its topic was deleted",
         "COORDINATOR_NOT_AVAILABLE while its topic is created",
         "the coordinator is available immediately, unless `mockbroker.cold.coordinators=true`",
         "a test does not have to wait",

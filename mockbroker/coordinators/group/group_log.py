@@ -99,7 +99,7 @@ class GroupLog:
             if partition.index not in led:
                 self.loading.cancel(partition.index)
         for shard in self._loaded - led:
-            self._unload(shard)
+            self._unload(topic, shard)
 
     def load_led_partitions(self, *, now_ms: int) -> None:
         """After an election: start to load the partitions that this node leads now."""
@@ -140,15 +140,15 @@ class GroupLog:
     def _shard_of(self, group_id: str) -> int:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.GROUP, group_id)
 
-    def _ids_in_shard(self, group_ids: Iterable[str], shard: int) -> list[str]:
-        return [group_id for group_id in group_ids if self._shard_of(group_id) == shard]
-
-    def _unload(self, shard: int) -> None:
+    def _unload(self, topic: Topic, shard: int) -> None:
+        """Remove the groups and offsets of a partition; the topic may have been deleted."""
         self._loaded.discard(shard)
-        group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
+        self._with_dropped.pop(shard, None)
+        group_ids = _ids_in_shard((group.group_id for group in self.groups.all_groups()), topic, shard)
         self.groups.unload_groups(group_ids)
-        self.offsets.unload_groups(self._ids_in_shard(self.offsets.group_ids(), shard), shard)
+        self.offsets.unload_groups(_ids_in_shard(self.offsets.group_ids(), topic, shard), shard)
         for group_id in group_ids:
+            self._hidden.pop(group_id, None)
             # Requests that wait in the group are answered with NOT_COORDINATOR.
             self._cluster.wake(("group", group_id))
 
@@ -161,9 +161,9 @@ class GroupLog:
             for batch in log.batches_below(log.end_offset):
                 state.replay_batch(self._cluster, shard, batch, now_ms=now_ms)
         except KafkaError:
-            self._unload(shard)
+            self._unload(topic, shard)
             raise
-        group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
+        group_ids = _ids_in_shard((group.group_id for group in self.groups.all_groups()), topic, shard)
         configs, broker_config = self._cluster.configs, dict(self._cluster.config)
         self.groups.resume_groups(
             group_ids,
@@ -278,9 +278,9 @@ class GroupLog:
     def is_committed(self, position: LogPosition) -> bool:
         """Whether all in-sync replicas have the partition up to a position.
 
-        Raises: NOT_COORDINATOR when this node leads the partition no longer.
+        Raises: NOT_COORDINATOR when this node leads the partition no longer, or the topic was deleted.
         """
-        if position.shard not in self._loaded:
+        if position.shard not in self._loaded or self._cluster.metadata.topic_by_id(position.topic_id) is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return self._logs.find_log(position.topic_id, position.shard).high_watermark >= position.end_offset
 
@@ -388,6 +388,12 @@ class GroupLog:
 
     def _reload(self, topic: Topic, shard: int, now_ms: int) -> None:
         """Load a partition again, with what is in its log."""
-        if shard in self._loaded:
-            self._unload(shard)
+        if shard in self._loaded and self._cluster.metadata.topic_by_id(topic.topic_id) is topic:
+            self._unload(topic, shard)
             self.loading.start(shard, partial(self._load, topic, shard), now_ms=now_ms)
+
+
+def _ids_in_shard(group_ids: Iterable[str], topic: Topic, shard: int) -> list[str]:
+    """The groups of a partition of this topic, also of a deleted one: no other one is looked up, or created."""
+    count = len(topic.partitions)
+    return [group_id for group_id in group_ids if partition_for_key(group_id, count) == shard]

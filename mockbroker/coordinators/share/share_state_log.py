@@ -18,6 +18,7 @@ from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
@@ -25,7 +26,6 @@ from mockbroker.state.timers import UNKNOWN_MS
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices
-    from mockbroker.state.metadata.cluster_image import TopicChange
     from mockbroker.state.storage.log_store import NodeLogs
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
@@ -83,7 +83,13 @@ class ShareStateLog:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.SHARE, str(key))
 
     def _is_coordinator(self, key: ShareKey) -> bool:
-        """Whether this node coordinates a key. Raises: COORDINATOR_LOAD_IN_PROGRESS."""
+        """Whether this node coordinates a key: none does while the topic of a cold cluster does not exist.
+
+        Raises: COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        metadata = self._cluster.metadata
+        if metadata.is_cold and not metadata.has_internal_topic(CoordinatorKind.SHARE):
+            return False
         shard = self._shard_of(key)
         self.loading.require_finished(shard)
         return shard in self._snapshots
@@ -91,6 +97,8 @@ class ShareStateLog:
     def topic_changed(self, change: TopicChange, topic: Topic) -> None:
         """Load and unload shards as leaders change, and delete the state of deleted topics."""
         if topic.name == _TOPIC_NAME:
+            if change is TopicChange.DELETED:
+                self.loading.close()
             self.update_led_shards()
         else:
             self.coordinator.on_topic_change(change, topic)
@@ -183,8 +191,8 @@ class ShareStateLog:
         Raises: NotReady while they do not. Source: Kafka's CoordinatorRuntime, which fails the operation when this
         takes too long, and leaves its records in the log.
         """
-        if written.shard not in self._snapshots:
-            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now")
+        if written.shard not in self._snapshots or self._cluster.metadata.topic_by_id(written.topic_id) is None:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now, or the topic was deleted")
         if self._logs.find_log(written.topic_id, written.shard).high_watermark >= written.end_offset:
             return None
         if now_ms < since_ms + self._cluster.config.integer("share.coordinator.write.timeout.ms"):
