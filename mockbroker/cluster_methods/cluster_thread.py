@@ -123,10 +123,16 @@ class ClusterThread:
 
         return self._await(run_in_loop())
 
-    def _await(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the cluster's event loop, and return its result."""
+    def _await(self, action: Coroutine[Any, Any, T], timeout_s: float = _TIMEOUT_S) -> T:
+        """Run a coroutine in the cluster's event loop, and return its result.
+
+        Raises: RuntimeError in the cluster's own thread, which would wait for itself.
+        """
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(action, self._loop).result(_TIMEOUT_S)
+        if threading.current_thread() is self._thread:
+            action.close()
+            raise RuntimeError("a call inside a function of Cluster.run would wait for itself")
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(timeout_s)
 
     def _started(self) -> Server:
         if self._server is None:

@@ -165,24 +165,30 @@ class Core:
         if node.is_loaded("telemetry"):
             node.telemetry.remove_connection(info.id)
 
-    def advance(self, now_ms: int) -> int | None:
+    def advance(self, now_ms: int, *, is_late: Callable[[], bool] | None = None) -> int | None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
+        is_late: asked before each time at which something is due; if it is, the clock stays at the time before, and
+        another call goes on.
         Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
         requests = self.requests
         while True:
             call_ms = self._channel.next_deadline_ms()
-            if call_ms is None or call_ms > requests.now_ms or call_ms > now_ms:
-                due_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=requests.now_ms)
-                if due_ms is None or due_ms > now_ms:
+            due_ms = requests.now_ms
+            if call_ms is None or call_ms > due_ms or call_ms > now_ms:
+                next_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=due_ms)
+                if next_ms is None or next_ms > now_ms:
                     break
-                self._move_clock(due_ms)
+                due_ms = next_ms
             # Otherwise a call is due at the present time: nothing is due earlier than that.
+            if is_late is not None and is_late():
+                return requests.now_ms
+            self._move_clock(due_ms)
             self._deadlines.run_due(now_ms=requests.now_ms)
         self._move_clock(now_ms)
-        return due_ms
+        return next_ms
 
     def create_topic(self, name: str, partition_count: int = 1) -> None:
         """Create a topic with `default.replication.factor` replicas; raises the KafkaError of a refused request."""

@@ -11,6 +11,7 @@ from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
+from mockbroker.net.clock_moves import ClockMoves, TimeSlice
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
@@ -61,6 +62,8 @@ class NetworkServer:
         self._last_traffic_s = 0.0
         self._time: Callable[[], float] = time.monotonic
         self._logs_requests = False
+        self._slice = TimeSlice()
+        self.clock_moves = ClockMoves(self)
 
     async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
@@ -268,10 +271,12 @@ class NetworkServer:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
 
         Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
+        After a slice of time the rest is left to the timer: a process that stood still may have very many deadlines.
         """
         self._flush_output()
         now_ms = self.clock.now_ms()
-        due_ms = self.core.advance(now_ms)
+        self._slice.restart()
+        due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
         if self.core.requests.output:
             self._flush_output()
         timer_ms = self._timer_due_ms
@@ -322,7 +327,7 @@ class NetworkServer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._timer_due_ms = None
-        if not self.clock.is_frozen:
+        if not self.clock.is_frozen or due_ms <= now_ms:
             self._timer_due_ms, self._timer_moved_ms = due_ms, self.clock.moved_ms
             # One millisecond late rather than early: the deadline must have come when the timer fires.
             delay_s = (due_ms - now_ms) / 1000 + 0.001

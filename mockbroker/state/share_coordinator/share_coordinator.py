@@ -225,6 +225,10 @@ class ShareCoordinator:
                 with suppress(KafkaError):
                     self._record_and_apply(StateSnapshot(key, fresh), now_ms)
 
+    def has_recent_states(self) -> bool:
+        """Whether a snapshot of cold states may find more, without another write."""
+        return any(stored.created_ms == stored.written_ms for stored in self._states.values())
+
     def unload_shard(self, shard: int) -> None:
         """Remove the states of a shard that another node coordinates now; its records are in the log."""
         for key in [key for key in self._states if self._shard_of(key) == shard]:
