@@ -97,6 +97,12 @@ class ClusterThread:
         """The seed of the cluster's randomness, None if it was started without one."""
         return self._options.seed
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is being stopped, or is not running."""
+        network_server = None if self._server is None else self._server.network_server
+        return network_server is None or network_server.is_stopped
+
     def run(self, action: Callable[[Server], T]) -> T:
         """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
         return self._await(self._run_in_loop(action))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from mockbroker.net.network_server import NetworkServer
+    from mockbroker.clock import Clock
+    from mockbroker.engine.core import Core
 
 #: How long deadlines run until other events are handled, seconds of the wall clock.
 SLICE_S = 0.05
@@ -38,6 +39,17 @@ class TimeSlice:
         return self._now_s() >= self._until_s
 
 
+class ClockServer(Protocol):
+    """What a move requires of the server. Implemented by `NetworkServer`."""
+
+    core: Core
+    clock: Clock
+    is_stopped: bool
+
+    def run_due(self) -> None:
+        """Send the output, and set the timer."""
+
+
 class ClockMove(NamedTuple):
     """What came of a move: how far the clock was moved, and at how many times something was due on the way."""
 
@@ -51,7 +63,7 @@ class ClockMoves:
     The clock shows the time that is reached: what clients send meanwhile is handled at that time.
     """
 
-    def __init__(self, server: NetworkServer) -> None:
+    def __init__(self, server: ClockServer) -> None:
         self._server = server
         self._lock = asyncio.Lock()
         self._slice = TimeSlice()
@@ -71,9 +83,8 @@ class ClockMoves:
                 await asyncio.sleep(0)
                 if self._server.is_stopped or self._server.core is not core:
                     end = "stopped" if self._server.is_stopped else "reset"
-                    raise RuntimeError(
-                        f"the cluster was {end} after its clock was moved by {duration_ms - left_ms} of {duration_ms} ms"
-                    )
+                    moved = f"{duration_ms - left_ms} of {duration_ms} ms"
+                    raise RuntimeError(f"the cluster was {end} after its clock was moved by {moved}")
 
     def _move_slice(self, left_ms: int) -> int:
         """Move the clock for a slice of time. Returns: how far, milliseconds."""

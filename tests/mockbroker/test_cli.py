@@ -134,6 +134,7 @@ def test_a_signal_ends_it_while_its_clock_moves_over_very_many_deadlines() -> No
             assert process.wait(timeout=15) == 0
             with pytest.raises(urllib.error.HTTPError) as stopped:
                 answer.result()
+            assert stopped.value.code == 503
             assert b"the cluster was stopped after its clock was moved by" in stopped.value.read()
 
 

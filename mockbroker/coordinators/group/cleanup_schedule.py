@@ -1,7 +1,7 @@
 """`CleanupSchedule`: when a group coordinator looks for expired offsets and groups.
 
-Kafka does so each `offsets.retention.check.interval.ms`. Here the times are the same, from the first write on, but those
-at which nothing can have expired are left out: a clock that is moved by years would pass very many of them.
+Kafka does so each `offsets.retention.check.interval.ms`. Here the times are the same, from the first write on, but
+those at which nothing can have expired are left out: a clock that is moved by years would pass very many of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CleanupSchedule:
         self._timers = timers
         self._clean_up = clean_up
         self._interval_ms = 0
-        #: One of the times of the checks, to which the others have a distance of so many intervals; None before a write.
+        #: One of the times of checks, from which the others are whole intervals away; None before the first write.
         self._known_ms: int | None = None
         self._due_ms: int | None = None
 
