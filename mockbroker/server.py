@@ -19,6 +19,7 @@ from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.event_loops import report_loop_errors
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -204,6 +205,7 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
+        report_loop_errors(asyncio.get_running_loop())
         tls = {}
         for listener in self._listeners:
             if listener.is_encrypted:

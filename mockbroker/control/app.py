@@ -23,6 +23,7 @@ from mockbroker.control.problems import ProblemError, ProblemKind, create_proble
 from mockbroker.control.request_parts import read_body, read_parameters
 from mockbroker.control.responses import json_response, problem_response
 from mockbroker.control.routes import OPERATIONS
+from mockbroker.engine.internal_errors import log_internal_error
 from mockbroker.log.subjects import CONTROL
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _create_endpoint(methods: Mapping[str, Operation | None], control: ControlCo
         except Exception as error:
             problem = describe_error(error)
             if problem is None:
-                CONTROL.exception("internal error in %(method)s %(path)s", method=request.method, path=operation.path)
+                log_internal_error(f"{request.method} {operation.path}", error, CONTROL)
                 problem = create_problem(ProblemKind.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             return problem_response(problem, error.headers if isinstance(error, ProblemError) else None)
 

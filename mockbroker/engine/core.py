@@ -71,6 +71,8 @@ class Core:
         self._channel = state.inter_broker
         self._deadlines = Deadlines(state, self.requests, self.paused, process_ready=self._process_ready)
         self.faults: RequestFaults | None = None
+        self.internal_errors = self.requests.errors
+        self._channel.report_error = self.internal_errors.report
 
     @property
     def now_ms(self) -> int:
@@ -92,7 +94,10 @@ class Core:
             if self.state.controller_endpoint is not None and self.state.controller_endpoint.listener == listener:
                 connection.routes = self._controller_routes()
             self._connections[info.id] = connection
-            self.requests.admit(connection, self._connections)
+            try:
+                self.requests.admit(connection, self._connections)
+            except Exception as error:
+                self.requests.fail_connection(connection, "the admission", error)
         else:
             self.requests.output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         if self.faults is not None and (end := self.faults.match_connection(info)) is not None:
@@ -157,7 +162,12 @@ class Core:
 
     def _end_sessions(self, info: ConnectionInfo) -> None:
         """End what a node has of a connection that is no more."""
-        node = self._running[info.node_id]
+        try:
+            self._end_sessions_at(self._running[info.node_id], info)
+        except Exception as error:
+            self.internal_errors.report(f"the end of connection {info.id} at node {info.node_id}", error)
+
+    def _end_sessions_at(self, node: Node, info: ConnectionInfo) -> None:
         if node.is_loaded("share_sessions"):
             context = Context(self.now_ms, 0, None, info, node, self.state)
             with self.state.inter_broker.act_as(node.node_id):
@@ -331,9 +341,16 @@ class Core:
         rounds = 0
         while self._ready or self._woken:
             rounds += 1
-            assert rounds < _ROUNDS_MAX, f"parked requests keep waking each other: {list(self._woken)[:5]}"
+            if rounds >= _ROUNDS_MAX:
+                error = AssertionError(f"parked requests keep waking each other: {list(self._woken)[:5]}")
+                self._woken.clear()
+                self.internal_errors.report("requests that wait", error)
             while self._ready:
-                self._start_next(self._ready.popleft())
+                connection = self._ready.popleft()
+                try:
+                    self._start_next(connection)
+                except Exception as error:
+                    self.requests.fail_connection(connection, "a request", error)
             if self._woken:
                 self._resume_woken()
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.cluster_state import ControllerEndpoint
+from mockbroker.cluster_services.inter_broker import describe_action
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _BACKLOG_MAX = 1
 #: What is decrypted at once: as much as the transports of asyncio and uvloop hold encrypted.
 _TLS_BUFFER_SIZE = 256 << 10
+#: How soon deadlines are tried again after an internal error in finding them, milliseconds.
+_FAILED_RETRY_MS = 1_000
 
 
 class NetworkServer:
@@ -43,7 +46,7 @@ class NetworkServer:
 
     def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
         self.core = core
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
@@ -64,6 +67,10 @@ class NetworkServer:
         self._logs_requests = False
         self._slice = TimeSlice()
         self.clock_moves = ClockMoves(self)
+
+    def _prepare_core(self) -> None:
+        self.core.requests.time_ns = time.perf_counter_ns
+        self.core.internal_errors.is_contained = True
 
     async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
@@ -168,7 +175,7 @@ class NetworkServer:
             connection.close(is_abrupt=True)
         self._connections.clear()
         self.core, self.clock = core, clock
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self._logs_requests = False
         listeners = self.require_listeners()
         for node_id in listeners.node_ids:
@@ -246,17 +253,9 @@ class NetworkServer:
             connection.reject(reason)
 
     def submit(self, connection: ClientConnection, frame: bytes, arrived_ns: int) -> None:
-        """Submit a complete frame to the core, and send its output.
-
-        An internal error in one request closes only that connection, and is logged with its traceback.
-        """
+        """Submit a complete frame to the core, and send its output."""
         self._last_traffic_s = self._time()
-        backlog = 0
-        try:
-            backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
-        except Exception:
-            SERVER.exception("internal error in a request of connection %(connection)d", connection=connection.id)
-            connection.close()
+        backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         self.run_due()
         if backlog:
             self.update_reading(connection)
@@ -272,11 +271,22 @@ class NetworkServer:
 
         Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
         After a slice of time the rest is left to the timer: a process that stood still may have very many deadlines.
+        Raises: nothing; its callers have other connections than the one that an error would be about.
         """
+        try:
+            self._run_due()
+        except Exception as error:
+            self.report_error("what follows an event", error)
+
+    def _run_due(self) -> None:
         self._flush_output()
         now_ms = self.clock.now_ms()
         self._slice.restart()
-        due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
+        try:
+            due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
+        except Exception as error:
+            self.report_error("the deadlines of the cluster", error)
+            due_ms = now_ms + _FAILED_RETRY_MS
         if self.core.requests.output:
             self._flush_output()
         timer_ms = self._timer_due_ms
@@ -290,22 +300,34 @@ class NetworkServer:
         if self.watchers:
             self._notify_watchers()
 
+    def report_error(self, what: str, error: Exception) -> None:
+        """Log an internal error: `InternalErrors`."""
+        self.core.internal_errors.report(what, error)
+
     def _notify_watchers(self) -> None:
         for watcher in tuple(self.watchers):
-            watcher()
+            try:
+                watcher()
+            except Exception as error:
+                self.watchers.discard(watcher)
+                self.report_error(f"{describe_action(watcher)} after an event, which is not called again", error)
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
             connection = self._connections.get(output.connection_id)
             if connection is None:
                 continue
-            if type(output) is Send:  # Nearly always; a pattern costs more.
-                self._last_traffic_s = self._time()
-                connection.send(output)
-                if not connection.is_reading:
-                    self.update_reading(connection)
-            else:
-                self._apply_output(connection, output)
+            try:
+                if type(output) is Send:  # Nearly always; a pattern costs more.
+                    self._last_traffic_s = self._time()
+                    connection.send(output)
+                    if not connection.is_reading:
+                        self.update_reading(connection)
+                else:
+                    self._apply_output(connection, output)
+            except Exception as error:
+                self.report_error(f"the output of connection {output.connection_id}", error)
+                connection.close(is_abrupt=True)
         if self.tap is not None:
             self.tap.flush()
 
@@ -354,6 +376,12 @@ class NetworkServer:
         if self._last_traffic_s + settle_ms / 1000 > asyncio.get_running_loop().time():
             self._set_settle_timer()
             return
+        try:
+            self._jump()
+        except Exception as error:
+            self.report_error("a jump of the clock", error)
+
+    def _jump(self) -> None:
         due_ms = self.core.next_deadline_ms()
         if self.core.next_awaited_ms() is not None and due_ms is not None:
             step_ms = max(due_ms - self.clock.now_ms(), 0)
