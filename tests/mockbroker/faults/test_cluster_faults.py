@@ -56,7 +56,7 @@ def test_a_node_chosen_by_the_seed_is_down_again_and_again() -> None:
 def test_a_node_is_chosen_of_those_that_run_and_none_if_there_is_none() -> None:
     broker = FaultyBroker(nodes=1)
     broker.faults.schedule("kill-node", node=0, for_ms=500)
-    later = broker.faults.schedule("kill-node", at_ms=100, every_ms=500, times=1)
+    later = broker.faults.schedule("kill-node", at_ms=100, every_ms=500, for_ms=100, times=1)
     broker.advance(400)
     assert (later.hits, _running(broker)) == (0, [])
     broker.advance(400)
