@@ -21,6 +21,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.log.config_log import log_ineffective
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.event_loops import report_loop_errors
 from mockbroker.net.listener_log import log_bound, log_reachable
 from mockbroker.net.listener_views import ListenerView, listener_views
 from mockbroker.net.listeners import (
@@ -217,6 +218,7 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
+        report_loop_errors(asyncio.get_running_loop())
         self._read_key_stores()
         await self._start_oauth()
         frame_bytes_max = options.config.integer("socket.request.max.bytes")

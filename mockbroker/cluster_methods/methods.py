@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mockbroker.cluster_methods.cluster_clock import ClusterClock
+from mockbroker.cluster_methods.cluster_clock import AsyncClock, ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods
 from mockbroker.cluster_methods.groups import GroupMethods
 from mockbroker.cluster_methods.history import AsyncHistory, HistoryMethods
@@ -131,7 +131,7 @@ class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, Wai
         return ClusterClock(self)
 
 
-class AsyncMethods(AsyncNodes, AsyncSharedMethods, AsyncWaits):
+class AsyncMethods(AsyncClock, AsyncNodes, AsyncSharedMethods, AsyncWaits):
     """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`.
 
     They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
@@ -140,6 +140,7 @@ class AsyncMethods(AsyncNodes, AsyncSharedMethods, AsyncWaits):
 
     def __init__(self, cluster: ClusterMethods) -> None:
         self._cluster_methods = cluster
+        AsyncClock.__init__(self, cluster)
         AsyncNodes.__init__(self, cluster)
         AsyncSharedMethods.__init__(self, cluster)
 

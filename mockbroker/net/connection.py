@@ -60,6 +60,9 @@ class ConnectionServer(Protocol):
     def map_certificate(self, certificate: bytes, listener: str) -> str | None:
         """The principal of a client certificate, or None."""
 
+    def report_error(self, what: str, error: Exception) -> None:
+        """Log an internal error."""
+
 
 class ClientConnection(TlsOrPlainProtocol):
     """The protocol object that asyncio calls; it holds bytes, never state of the cluster."""
@@ -78,6 +81,13 @@ class ClientConnection(TlsOrPlainProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected, after the TLS handshake where there is one."""
         self._transport = cast(asyncio.Transport, transport)
+        try:
+            self._register(transport)
+        except Exception as error:
+            self._server.report_error(f"the start of a connection to node {self.node_id}", error)
+            self.close(is_abrupt=True)
+
+    def _register(self, transport: asyncio.BaseTransport) -> None:
         host, port = transport.get_extra_info("peername")[:2]
         principal = self._map_principal()
         if principal is None:
@@ -240,6 +250,13 @@ class ClientConnection(TlsOrPlainProtocol):
         """The connection has ended, closed by either side."""
         if not self.id:
             return  # It was rejected before it was registered.
+        try:
+            self._record_end(exc)
+        except Exception as error:
+            self._server.report_error(f"the record of the end of connection {self.id}", error)
+        self._server.remove_connection(self)
+
+    def _record_end(self, exc: Exception | None) -> None:
         if self._server.tap is not None:
             if not self._encrypted and (partial := self._assembly.partial()):
                 self._server.tap.record_received(self.id, partial, at_ns=time.time_ns())
@@ -251,4 +268,3 @@ class ClientConnection(TlsOrPlainProtocol):
         self._server.slow_clients.discard(self, is_closed=True)
         if exc is None and not self._is_closed_by_server:
             self._server.core.journal.record_client_end(self.id, time.time_ns())
-        self._server.remove_connection(self)

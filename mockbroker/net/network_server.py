@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.cluster_state import ControllerEndpoint
+from mockbroker.cluster_services.inter_broker import describe_action
 from mockbroker.config.limits import Limits
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
+from mockbroker.net.clock_moves import ClockMoves, TimeSlice
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _BACKLOG_MAX = 1
 #: What is decrypted at once: as much as the transports of asyncio and uvloop hold encrypted.
 _TLS_BUFFER_SIZE = 256 << 10
+#: How soon deadlines are tried again after an internal error in finding them, milliseconds.
+_FAILED_RETRY_MS = 1_000
 
 
 class NetworkServer:
@@ -52,7 +56,7 @@ class NetworkServer:
         tap: CaptureTap | None = None,
     ) -> None:
         self.core = core
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
@@ -72,6 +76,12 @@ class NetworkServer:
         self._last_traffic_s = 0.0
         self._time: Callable[[], float] = time.monotonic
         self._logs_requests = False
+        self._slice = TimeSlice()
+        self.clock_moves = ClockMoves(self)
+
+    def _prepare_core(self) -> None:
+        self.core.requests.time_ns = time.perf_counter_ns
+        self.core.internal_errors.is_contained = True
 
     async def start(self, listeners: list[Listener], tls: FindContext) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: finds contexts.
@@ -177,7 +187,7 @@ class NetworkServer:
         self._connections.clear()
         self.slow_clients.close()
         self.core, self.clock = core, clock
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self._logs_requests = False
         listeners = self.require_listeners()
         for node_id in listeners.node_ids:
@@ -259,7 +269,6 @@ class NetworkServer:
         """Submit a complete frame to the core, and send its output.
 
         A request whose response may be large waits while clients do not read many others.
-        An internal error in one request closes only that connection, and is logged with its traceback.
         """
         if self.slow_clients.hold(connection, frame, arrived_ns):
             self.update_reading(connection)
@@ -269,12 +278,7 @@ class NetworkServer:
     def _handle_frame(self, connection: SlowConnection, frame: bytes, arrived_ns: int) -> None:
         assert isinstance(connection, ClientConnection)
         self._last_traffic_s = self._time()
-        backlog = 0
-        try:
-            backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
-        except Exception:
-            SERVER.exception("internal error in a request of connection %(connection)d", connection=connection.id)
-            connection.close()
+        backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         self.run_due()
         if backlog:
             self.update_reading(connection)
@@ -290,10 +294,23 @@ class NetworkServer:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
 
         Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
+        After a slice of time the rest is left to the timer: a process that stood still may have very many deadlines.
+        Raises: nothing; its callers have other connections than the one that an error would be about.
         """
+        try:
+            self._run_due()
+        except Exception as error:
+            self.report_error("what follows an event", error)
+
+    def _run_due(self) -> None:
         self._flush_output()
         now_ms = self.clock.now_ms()
-        due_ms = self.core.advance(now_ms)
+        self._slice.restart()
+        try:
+            due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
+        except Exception as error:
+            self.report_error("the deadlines of the cluster", error)
+            due_ms = now_ms + _FAILED_RETRY_MS
         if self.core.requests.output:
             self._flush_output()
         timer_ms = self._timer_due_ms
@@ -307,22 +324,34 @@ class NetworkServer:
         if self.watchers:
             self._notify_watchers()
 
+    def report_error(self, what: str, error: Exception) -> None:
+        """Log an internal error: `InternalErrors`."""
+        self.core.internal_errors.report(what, error)
+
     def _notify_watchers(self) -> None:
         for watcher in tuple(self.watchers):
-            watcher()
+            try:
+                watcher()
+            except Exception as error:
+                self.watchers.discard(watcher)
+                self.report_error(f"{describe_action(watcher)} after an event, which is not called again", error)
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
             connection = self._connections.get(output.connection_id)
             if connection is None:
                 continue
-            if type(output) is Send:  # Nearly always; a pattern costs more.
-                self._last_traffic_s = self._time()
-                connection.send(output)
-                if not connection.is_reading:
-                    self.update_reading(connection)
-            else:
-                self._apply_output(connection, output)
+            try:
+                if type(output) is Send:  # Nearly always; a pattern costs more.
+                    self._last_traffic_s = self._time()
+                    connection.send(output)
+                    if not connection.is_reading:
+                        self.update_reading(connection)
+                else:
+                    self._apply_output(connection, output)
+            except Exception as error:
+                self.report_error(f"the output of connection {output.connection_id}", error)
+                connection.close(is_abrupt=True)
         if self.tap is not None:
             self.tap.flush()
 
@@ -344,7 +373,7 @@ class NetworkServer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._timer_due_ms = None
-        if not self.clock.is_frozen:
+        if not self.clock.is_frozen or due_ms <= now_ms:
             self._timer_due_ms, self._timer_moved_ms = due_ms, self.clock.moved_ms
             # One millisecond late rather than early: the deadline must have come when the timer fires.
             delay_s = (due_ms - now_ms) / 1000 + 0.001
@@ -371,6 +400,12 @@ class NetworkServer:
         if self._last_traffic_s + settle_ms / 1000 > asyncio.get_running_loop().time():
             self._set_settle_timer()
             return
+        try:
+            self._jump()
+        except Exception as error:
+            self.report_error("a jump of the clock", error)
+
+    def _jump(self) -> None:
         due_ms = self.core.next_deadline_ms()
         if self.core.next_awaited_ms() is not None and due_ms is not None:
             step_ms = max(due_ms - self.clock.now_ms(), 0)

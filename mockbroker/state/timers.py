@@ -22,6 +22,11 @@ NEVER_MS: Final = 1 << 62
 UNKNOWN_MS: Final = -NEVER_MS
 
 
+def next_periodic_ms(known_ms: int, interval_ms: int, from_ms: int) -> int:
+    """The first time from a time on, and not before `known_ms`, that is whole intervals after `known_ms`."""
+    return known_ms + max(0, -((known_ms - from_ms) // interval_ms)) * interval_ms
+
+
 class EarliestDeadline:
     """`ms` is not later than any deadline of a component, but may be earlier, as deadlines also move and end.
 

@@ -8,11 +8,9 @@ import msgspec
 
 from mockbroker.broker.node_views import NodeState
 from mockbroker.clock import ClockMode
+from mockbroker.cluster_methods.cluster_clock import MOVE_MS_MAX, MOVE_TIMEOUT_S
 from mockbroker.cluster_methods.nodes import RESTART_MS
-from mockbroker.control.models.common import RequestModel, ResponseModel
-
-#: A hundred years.
-_ADVANCE_MS_MAX = 100 * 365 * 24 * 3_600_000
+from mockbroker.control.models.common import WAIT_MS_MAX, RequestModel, ResponseModel
 
 
 class Node(ResponseModel, frozen=True):
@@ -98,9 +96,11 @@ class Clock(ResponseModel, frozen=True):
 
 
 class ClockAdvance(RequestModel, frozen=True):
-    """durationMs: how far the clock moves; each deadline on the way runs at its own time."""
+    """durationMs: how far the clock moves; each deadline on the way runs at its own time. timeoutMs: for all of them,
+    of the wall clock."""
 
-    duration_ms: Annotated[int, msgspec.Meta(ge=0, le=_ADVANCE_MS_MAX)]
+    duration_ms: Annotated[int, msgspec.Meta(ge=0, le=MOVE_MS_MAX)]
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS_MAX)] = round(MOVE_TIMEOUT_S * 1000)
 
 
 class ClockAuto(RequestModel, frozen=True):

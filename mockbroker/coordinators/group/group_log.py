@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
+from mockbroker.coordinators.group.cleanup_schedule import CleanupSchedule
 from mockbroker.coordinators.group.group_records import KeyAndValue, encode_group_record, encode_offset_record
 from mockbroker.coordinators.group.group_replay import CommittedGroupStates, GroupState, select_readable_group
 from mockbroker.coordinators.group.listing_order import ListingOrder
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
 #: The name that Kafka writes for a topic that does not exist any more.
 _UNKNOWN_NAME = "<UNKNOWN>"
-#: The only timer that belongs to no group.
-_CLEANUP_TIMER = ("housekeeping", None)
 
 
 class LogPosition(NamedTuple):
@@ -69,6 +68,7 @@ class GroupLog:
         self.groups.streams_rules = cluster.release.streams
         self.groups.coordinator_rules = cluster.release.groups
         self.offsets = CommittedOffsets(self._record_offsets)
+        self._cleanup = CleanupSchedule(cluster.config, self.groups.timers, self._clean_up)
         self._committed = CommittedGroupStates(cluster)
         self._hidden: dict[str, int] = {}
         #: Partitions with a group that was removed in memory only, with their end offset at that time.
@@ -172,7 +172,7 @@ class GroupLog:
         )
         if self._cluster.rules.offsets.resumes_deletions:
             self._resume_deletions(group_ids, now_ms)
-        self._schedule_cleanup(now_ms)
+        self._cleanup.record_write(now_ms)
 
     # Reading.
 
@@ -308,15 +308,12 @@ class GroupLog:
 
     # Expiration of offsets.
 
-    def _schedule_cleanup(self, now_ms: int) -> None:
-        """Start the periodic check for expired offsets, if it does not run yet."""
-        if not self.groups.timers.has_timer(_CLEANUP_TIMER):
-            interval_ms = self._cluster.config.integer("offsets.retention.check.interval.ms")
-            self.groups.timers.set_timer(_CLEANUP_TIMER, now_ms + interval_ms, self._clean_up)
+    def _clean_up(self, now_ms: int) -> int | None:
+        """Remove expired offsets, and groups that have neither offsets nor members left.
 
-    def _clean_up(self, now_ms: int) -> None:
-        """Remove expired offsets, and groups that have neither offsets nor members left."""
-        from mockbroker.coordinators.group.offset_expiration import find_expired_offsets
+        Returns: when more may have expired, None: never without a write.
+        """
+        from mockbroker.coordinators.group.offset_expiration import find_expired_offsets, next_expiration_ms
 
         retention_ms = self._cluster.config.integer("offsets.retention.minutes") * 60_000
         for group in self.groups.all_groups():
@@ -330,7 +327,11 @@ class GroupLog:
             self._batch_rows = None
             with suppress(KafkaError):
                 self._append(group.group_id, rows, now_ms)
-        self._schedule_cleanup(now_ms)
+        nexts = (
+            next_expiration_ms(group, self.offsets, retention_ms=retention_ms, now_ms=now_ms)
+            for group in self.groups.all_groups()
+        )
+        return min((next_ms for next_ms in nexts if next_ms is not None), default=None)
 
     def _find_topic_name(self, topic_id: bytes) -> str | None:
         topic = self._cluster.metadata.topic_by_id(topic_id)
@@ -341,6 +342,7 @@ class GroupLog:
         if edition_records is not None:
             rows = edition_records.encode_group(records, self._count_of)
             records = [record for record in records if record.kind not in SHARE_RECORD_KINDS]
+            self._cleanup.record_write(now_ms)  # A change of a share group may have no record in an edition.
         self._append(group_id, rows + [encode_group_record(record, self._name_of) for record in records], now_ms)
         for listener in self._cluster.group_listeners:
             listener(group_id)
@@ -375,7 +377,7 @@ class GroupLog:
         shard = partition_for_key(group_id, len(topic.partitions))
         log = self._logs.find_log(topic.topic_id, shard)
         self._last_write_ms = max(self._last_write_ms, now_ms)
-        self._schedule_cleanup(now_ms)
+        self._cleanup.record_write(now_ms)
         try:
             log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         except KafkaError as error:

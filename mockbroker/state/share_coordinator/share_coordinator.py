@@ -227,6 +227,10 @@ class ShareCoordinator:
                 with suppress(KafkaError):
                     self._record_and_apply(StateSnapshot(key, fresh), now_ms)
 
+    def has_recent_states(self) -> bool:
+        """Whether a snapshot of cold states may find more, without another write."""
+        return any(stored.created_ms == stored.written_ms for stored in self._states.values())
+
     def unload_shard(self, shard: int) -> None:
         """Remove the states of a shard that another node coordinates now, or whose topic was deleted."""
         for key in [key for key, at in self._shards.items() if at == shard]:
