@@ -14,7 +14,7 @@ import msgspec
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog
+from mockbroker.cluster_log import ClusterLog, record_topic_names
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mockbroker.broker.node import Node
+    from mockbroker.config.features import FeatureSupport
     from mockbroker.config.kafka_versions import ApiLimits
+    from mockbroker.config.node_options import NodeOptions
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
-    from mockbroker.state.metadata.topics import Topic
     from mockbroker.storage_options import StorageOptions
 
 
@@ -58,8 +59,8 @@ class Options(msgspec.Struct, frozen=True):
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
-    versions: the API versions of an older broker. host: where the nodes listen. advertised: the address that
-    clients are given, "HOST" or "HOST:PORT".
+    versions: the API versions of an older broker. node_options: what single nodes have of their own, None for nothing.
+    host: where the nodes listen. advertised: the address that clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
     controller_port: of the controller's own listener, 0: a free one, None: it has none. storage: None for a cluster in
@@ -79,6 +80,7 @@ class Options(msgspec.Struct, frozen=True):
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
     versions: ApiLimits | None = None
+    node_options: NodeOptions | None = None
     host: str | None = None
     advertised: str | None = None
     security: ClientSecurity | None = None
@@ -89,6 +91,13 @@ class Options(msgspec.Struct, frozen=True):
 
     #: The fields that hold passwords or keys, which a text of the options leaves out.
     secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
+
+    def limit_features(self, support: FeatureSupport) -> FeatureSupport:
+        """The features that all nodes have, of which some may be of an older release."""
+        of_nodes = {} if self.node_options is None else self.node_options.versions
+        for limits in (self.versions, *of_nodes.values()):
+            support = support if limits is None else limits.limit_features(support)
+        return support
 
     def __repr__(self) -> str:
         """All fields but the secret ones."""
@@ -151,6 +160,8 @@ class Server:
 
     def _build_core(self) -> Core:
         options, versions = self.options, self.options.versions
+        if options.node_options is not None:
+            options.node_options.check_nodes(options.config.integer("node.id"), self._node_count)
         core = build_core(
             config=options.config,
             node_count=self._node_count,
@@ -158,7 +169,7 @@ class Server:
                 options.features,
                 options.config.release,
                 unstable=options.config.boolean("unstable.feature.versions.enable"),
-                limit=(lambda support: support) if versions is None else versions.limit_features,
+                limit=options.limit_features,
             ),
             topics=options.topics,
             rng=random.Random(options.seed),
@@ -166,10 +177,11 @@ class Server:
             share_edition=options.share_edition,
             share_persister=options.share_persister,
             versions=versions,
+            node_options=options.node_options,
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
-        _record_topic_names(core)
+        record_topic_names(core)
         self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)
@@ -368,18 +380,6 @@ class Server:
 def _log_full_memory(used: int, limit: int) -> None:
     template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
     SERVER.warning(template, used=used, limit=limit)
-
-
-def _record_topic_names(core: Core) -> None:
-    """Requests name topics by their ids; the journal has the names of deleted topics too."""
-    metadata, journal = core.state.metadata, core.journal
-
-    def record_name(_: object, topic: Topic) -> None:
-        journal.record_topic_name(topic.topic_id, topic.name)
-
-    for topic in metadata.topics():
-        record_name(None, topic)
-    metadata.add_listener(record_name)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:

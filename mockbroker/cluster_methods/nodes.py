@@ -11,6 +11,7 @@ from mockbroker.state.metadata.topics import CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.broker.node_views import NodeView
+    from mockbroker.config.kafka_versions import VersionsOption
     from mockbroker.server import Server
 
 CoordinatorName = Literal["group", "transaction"]
@@ -69,6 +70,14 @@ class NodeMethods(ClusterThread):
         """
         return self.run(lambda server: server.add_node())
 
+    def set_node_versions(self, node_id: int, versions: VersionsOption | None) -> None:
+        """Let a node serve the API versions of an older Kafka from now on, "2.8" or {"Produce": 8}; None: all of them.
+
+        Connections that are open keep theirs: for an upgrade, stop the node before, and start it after. Raises:
+        ConfigError for an unknown release, API or version, KafkaError for an unknown node.
+        """
+        self.run(_set_versions(node_id, versions))
+
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
         """Make another in-sync replica the leader of a partition; coordinators move with those of internal topics.
 
@@ -121,6 +130,10 @@ class AsyncNodes:
         """As `Cluster.add_node`."""
         return await self._node_thread.run_async(lambda server: server.add_node())
 
+    async def set_node_versions(self, node_id: int, versions: VersionsOption | None) -> None:
+        """As `Cluster.set_node_versions`."""
+        await self._node_thread.run_async(_set_versions(node_id, versions))
+
     async def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
         """As `Cluster.move_leader`."""
         await self._node_thread.run_async(
@@ -130,6 +143,14 @@ class AsyncNodes:
     async def move_coordinator(self, key: str, *, kind: CoordinatorName = "group", to: int | None = None) -> None:
         """As `Cluster.move_coordinator`."""
         await self._node_thread.run_async(_move_coordinator(key, kind, to))
+
+
+def _set_versions(node_id: int, versions: VersionsOption | None) -> Callable[[Server], None]:
+    from mockbroker.config.kafka_versions import parse_versions
+    from mockbroker.engine.node_versions import limit_node
+
+    limits = None if versions is None else parse_versions(versions)
+    return lambda server: limit_node(server.core, node_id, limits)
 
 
 def _move_coordinator(key: str, kind: CoordinatorName, to: int | None) -> Callable[[Server], None]:

@@ -41,6 +41,7 @@ OPERATIONS = (
     Operation("POST", "/v1/nodes/{node}/start", clusters.start_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/pause", clusters.pause_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/resume", clusters.resume_node, "nodes"),
+    Operation("POST", "/v1/nodes/{node}/versions", clusters.set_node_versions, "nodes"),
     Operation("GET", "/v1/topics", topics.list_topics, "topics"),
     Operation("POST", "/v1/topics", topics.create_topic, "topics", status=201, location="/v1/topics/{name}"),
     Operation("GET", "/v1/topics/{topic}", topics.get_topic, "topics"),

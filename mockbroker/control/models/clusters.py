@@ -63,6 +63,12 @@ class NodePath(RequestModel, frozen=True):
     node: int
 
 
+class NodeVersions(RequestModel, frozen=True):
+    """versions: a release, "2.8", or the last version by the name of the API, -1 for none; null for all versions."""
+
+    versions: str | dict[str, int] | None
+
+
 class Clock(ResponseModel, frozen=True):
     """The cluster's clock. nowMs: milliseconds since 1970."""
 

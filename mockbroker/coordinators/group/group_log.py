@@ -59,6 +59,7 @@ class GroupLog:
         self._cluster = cluster
         self._persister = persister
         self._logs = logs
+        self._config = cluster.node_config(logs.node_id)
         self._loaded: set[int] = set()
         self.loading = PartitionLoads(cluster.inter_broker, logs.node_id)
         self._batch_rows: list[KeyAndValue] | None = None
@@ -164,7 +165,7 @@ class GroupLog:
             self._unload(shard)
             raise
         group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
-        configs, broker_config = self._cluster.configs, dict(self._cluster.config)
+        configs, broker_config = self._cluster.configs, dict(self._config)
         self.groups.resume_groups(
             group_ids, settings=lambda name: {**broker_config, **configs.group(name)}, now_ms=now_ms
         )
@@ -302,21 +303,21 @@ class GroupLog:
     def _downgrade(self, request: DowngradeRequest) -> bool:
         from mockbroker.coordinators.group.group_migration import downgrade_group
 
-        return downgrade_group(request, self.groups, self._cluster.metadata, self._cluster.config)
+        return downgrade_group(request, self.groups, self._cluster.metadata, self._config)
 
     # Expiration of offsets.
 
     def _schedule_cleanup(self, now_ms: int) -> None:
         """Start the periodic check for expired offsets, if it does not run yet."""
         if not self.groups.timers.has_timer(_CLEANUP_TIMER):
-            interval_ms = self._cluster.config.integer("offsets.retention.check.interval.ms")
+            interval_ms = self._config.integer("offsets.retention.check.interval.ms")
             self.groups.timers.set_timer(_CLEANUP_TIMER, now_ms + interval_ms, self._clean_up)
 
     def _clean_up(self, now_ms: int) -> None:
         """Remove expired offsets, and groups that have neither offsets nor members left."""
         from mockbroker.coordinators.group.offset_expiration import find_expired_offsets
 
-        retention_ms = self._cluster.config.integer("offsets.retention.minutes") * 60_000
+        retention_ms = self._config.integer("offsets.retention.minutes") * 60_000
         for group in self.groups.all_groups():
             expired, is_all = find_expired_offsets(
                 group, self.offsets, self._find_topic_name, retention_ms=retention_ms, now_ms=now_ms

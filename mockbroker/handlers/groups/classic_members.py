@@ -46,7 +46,7 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
     names = [name for name, _ in protocols]
     instance_id = request.group_instance_id
-    group.check_join(member_id, request.protocol_type, names, instance_id=instance_id, broker=ctx.cluster.config)
+    group.check_join(member_id, request.protocol_type, names, instance_id=instance_id, broker=ctx.node.config)
     if is_new and must_know_id and request.group_instance_id is None:
         return JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     if request.group_instance_id is not None and not is_new:
@@ -55,7 +55,7 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
         parsed_subscription = decode_subscription(protocols[0][1], ctx.cluster.metadata)
     except WireError:
         raise KafkaError(ctx.cluster.release.groups.unreadable_subscription_error) from None
-    configured = ctx.cluster.config["group.consumer.assignors"]
+    configured = ctx.node.config["group.consumer.assignors"]
     assert isinstance(configured, list)
     return group.join_classic(
         ConsumerJoin(
@@ -73,7 +73,7 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
             ClassicProtocolMetadata(request.session_timeout_ms, protocols),
         ),
         settings=ctx.cluster.configs.group(request.group_id),
-        broker=ctx.cluster.config,
+        broker=ctx.node.config,
         assignor=next((name for name in configured if name in ASSIGNORS), next(iter(ASSIGNORS))),
         now_ms=ctx.now_ms,
     )

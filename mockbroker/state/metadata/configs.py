@@ -135,6 +135,7 @@ class Configs:
         earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
+        self.node_static: dict[int, BrokerConfig] = {}
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
@@ -240,8 +241,13 @@ class Configs:
             return key.parse(text)
         if resource.kind is ResourceKind.BROKER:
             text = self.overrides(ALL_BROKERS).get(key.name)
-            return key.parse(text) if text is not None else self.static[key.name]
+            return key.parse(text) if text is not None else self.static_of(resource)[key.name]
         return self.inherited_value(key)
+
+    def static_of(self, broker: Resource | None) -> BrokerConfig:
+        """The static configuration of a broker, which may have properties of its own; else that of all."""
+        name = "" if broker is None else broker.name
+        return self.node_static.get(int(name), self.static) if name.isascii() and name.isdigit() else self.static
 
     def inherited_value(self, key: ConfigKey) -> Value:
         """The value without an own setting of the topic or group: the broker's value, or Kafka's default."""

@@ -50,6 +50,7 @@ _IN_OPERATIONS = {
     "read": "readRecords",
     "reset": "resetCluster",
     "resume_node": "resumeNode",
+    "set_node_versions": "setNodeVersions",
     "share_partition": "getSharePartition",
     "share_partitions": "listSharePartitions",
     "start_node": "startNode",

@@ -139,7 +139,9 @@ def test_a_test_waits_until_a_request_is_held_and_releases_it() -> None:
             assert not pending.done
             fault.release()
             assert pending.result(10).error_code == 0
-            with pytest.raises(WaitTimeout, match=r"waited 0 s for 2 requests held by .*; seen instead: 0, and it does"):
+            with pytest.raises(
+                WaitTimeout, match=r"waited 0 s for 2 requests held by .*; seen instead: 0, and it does"
+            ):
                 cluster.wait_for_held(fault, 2, timeout_s=0)
         with pytest.raises(ValueError, match="count=0"):
             cluster.wait_for_held(fault, 0)
