@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.context import Context
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.metadata.topics import Topic
     from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.memory_budget import MemoryBudget
 
@@ -122,6 +123,18 @@ def _limit_nodes(core: Core, node_options: NodeOptions) -> None:
 
     for node_id, limits in node_options.versions.items():
         limit_node(core, node_id, limits)
+
+
+def record_topic_names(core: Core) -> None:
+    """Let the journal know the names of topics, which requests name by their ids, also after they are deleted."""
+    metadata, journal = core.state.metadata, core.journal
+
+    def record_name(_: object, topic: Topic) -> None:
+        journal.record_topic_name(topic.topic_id, topic.name)
+
+    for topic in metadata.topics():
+        record_name(None, topic)
+    metadata.add_listener(record_name)
 
 
 def _choose_identity(

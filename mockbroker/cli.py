@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import signal
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -14,10 +13,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kwire.package_version import version_line
 from kwire.shell_completion import add_command, complete
 from mockbroker.cluster_options import (
+    STOP_GRACE_HELP,
     config_dialect,
     create_security,
     load_nodes,
     parse_control_options,
+    parse_stop_grace,
     parse_storage_options,
     persister_settings,
     refuse_own_listeners,
@@ -26,11 +27,13 @@ from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.memory_limit import parse_memory_limit
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
+from mockbroker.end_signals import end_with_signals
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.log_output import FORMATS, LEVELS, start_log
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.event_loops import new_event_loop
 from mockbroker.net.listeners import NODES_MAX
-from mockbroker.server import Options, Server, new_event_loop
+from mockbroker.server import Options, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,8 +112,7 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     except (ConfigError, OSError, ImportError) as error:
         await server.stop()
         return _report_error(error)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    end_with_signals(ended)
     if has_owner:
         from mockbroker.standard_input import end_with_stdin
 
@@ -122,8 +124,9 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     lines = [server.bootstrap(), control_url, token_url, server.bootstrap_controllers()]
     print(*filter(None, lines), sep="\n", flush=True)
     await ended.wait()
+    grace_s = server.begin_stop()
     if control is not None:
-        await asyncio.to_thread(control.stop)
+        await asyncio.to_thread(control.stop, grace_s)
     await server.stop()
     return 0
 
@@ -189,6 +192,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         memory_limit=parse_memory_limit(parsed.memory_limit),
         controller_port=parsed.controller_port,
         storage=storage,
+        stop_grace_ms=parse_stop_grace(parsed.stop_grace),
     )
 
 
@@ -355,6 +359,7 @@ def _add_test_options(group: argparse._ArgumentGroup) -> None:
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
     add("--capture", type=_parse_path, metavar="OUT.pcapng", help="write all traffic to this file")
+    add("--stop-grace", type=float, default=1.0, metavar="SECONDS", help=STOP_GRACE_HELP)
     owner = "end when standard input is closed, as it is when the program that started this command has ended"
     add("--exit-with-stdin", action="store_true", help=owner)
 

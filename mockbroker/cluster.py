@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.cluster_options import (
+    check_stop_grace,
     config_dialect,
     create_security,
     load_nodes,
@@ -24,7 +25,7 @@ from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
 from mockbroker.controlled import Controlled
 from mockbroker.net.listeners import check_node_count
-from mockbroker.server import Options
+from mockbroker.server import STOP_GRACE_MS, Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
@@ -66,6 +67,8 @@ class Cluster(Controlled, ClusterMethods):
     address.
     data_dir: a folder in which everything is stored; the next cluster there goes on from it (docs/mockbroker.md).
     fsync: acknowledge what is on the disk. repair: cut logs at damage instead of refusing to start.
+    stop_grace_ms: how long clients may take to read their last answers when it stops, milliseconds of the wall clock;
+    then their connections are aborted.
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
@@ -101,14 +104,12 @@ class Cluster(Controlled, ClusterMethods):
         data_dir: str | Path | None = None,
         fsync: bool = False,
         repair: bool = False,
+        stop_grace_ms: int = STOP_GRACE_MS,
     ) -> None:
         if nodes is not None:
             check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
-        if share_edition is not None:
-            from mockbroker.editions import load_edition
-
-            load_edition(share_edition)
+        _check_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
         security = create_security(tls, sasl, advertised)
@@ -142,6 +143,7 @@ class Cluster(Controlled, ClusterMethods):
             storage=parse_storage_options(
                 data_dir, fsync=fsync, repair=repair, share_edition=share_edition, share_persister=share_persister
             ),
+            stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
 
@@ -154,6 +156,14 @@ def _load_control_api() -> ControlApi:
     from mockbroker.control.routes import CLUSTER_API
 
     return CLUSTER_API
+
+
+def _check_edition(share_edition: str | None) -> None:
+    """Raises: ConfigError for an unknown edition."""
+    if share_edition is not None:
+        from mockbroker.editions import load_edition
+
+        load_edition(share_edition)
 
 
 def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.config.plugins import NO_OP_PERSISTER
 from mockbroker.config.replication import VERSIONS
 from mockbroker.net.listeners import parse_advertised
 
@@ -40,6 +42,24 @@ def load_nodes(
     has_options = bool(by_node or properties)
     options = parse_node_options(config, properties, by_node) if has_options else None
     return load_versions(of_all, share_edition), options
+
+
+#: The maximum time that clients may take at the end, milliseconds.
+_STOP_GRACE_MS_MAX = 3_600_000
+STOP_GRACE_HELP = "at the end, how long clients may take to read their last answers before they are cut off (default 1)"
+
+
+def parse_stop_grace(seconds: float) -> int:
+    """The time that clients have at the end, in milliseconds. Raises: ConfigError for less than 0 or more than 1 h."""
+    return check_stop_grace(round(seconds * 1000)) if math.isfinite(seconds) else check_stop_grace(-1)
+
+
+def check_stop_grace(grace_ms: int) -> int:
+    """The time that clients have at the end, in milliseconds. Raises: ConfigError for less than 0 or more than 1 h."""
+    is_number = isinstance(grace_ms, int) and not isinstance(grace_ms, bool)
+    if not is_number or not 0 <= grace_ms <= _STOP_GRACE_MS_MAX:
+        raise ConfigError(f"stop-grace: {grace_ms!r} ms; expected a number from 0 to {_STOP_GRACE_MS_MAX}")
+    return grace_ms
 
 
 def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:

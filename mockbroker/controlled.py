@@ -41,10 +41,12 @@ class Controlled(SharedMethods):
 
     def stop(self) -> None:
         """Close every connection and end the thread; does nothing if it is not running."""
-        if self._control is not None:
-            self._control.stop()
-            self._control = None
-        super().stop()
+        control, self._control = self._control, None
+        try:
+            if control is not None:
+                control.stop(self._begin_stop())
+        finally:
+            super().stop()
 
     @property
     def control_url(self) -> str:

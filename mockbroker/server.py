@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from mockbroker.build import build_core
+from mockbroker.build import build_core, record_topic_names
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog, record_topic_names
+from mockbroker.cluster_log import ClusterLog, log_configuration, log_listener
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
@@ -51,6 +49,10 @@ if TYPE_CHECKING:
     from mockbroker.storage_options import StorageOptions
 
 
+#: How long clients may take to read their last answers when a cluster stops, milliseconds.
+STOP_GRACE_MS = 1_000
+
+
 class Options(msgspec.Struct, frozen=True):
     """The options of a cluster.
 
@@ -64,7 +66,7 @@ class Options(msgspec.Struct, frozen=True):
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
     controller_port: of the controller's own listener, 0: a free one, None: it has none. storage: None for a cluster in
-    memory.
+    memory. stop_grace_ms: how long clients may take to read their last answers when it stops, of the wall clock.
     """
 
     nodes: int | None = None
@@ -88,14 +90,14 @@ class Options(msgspec.Struct, frozen=True):
     memory_limit: int | None = None
     controller_port: int | None = None
     storage: StorageOptions | None = None
+    stop_grace_ms: int = STOP_GRACE_MS
 
-    #: The fields that hold passwords or keys, which a text of the options leaves out.
+    #: The fields with passwords or keys, which a text of the options leaves out.
     secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
 
     def limit_features(self, support: FeatureSupport) -> FeatureSupport:
         """The features that all nodes have, of which some may be of an older release."""
-        of_nodes = {} if self.node_options is None else self.node_options.versions
-        for limits in (self.versions, *of_nodes.values()):
+        for limits in (self.versions, *(self.node_options.versions if self.node_options else {}).values()):
             support = support if limits is None else limits.limit_features(support)
         return support
 
@@ -116,6 +118,7 @@ class Server:
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
+        self._stop_by_s: float | None = None
         try:
             self._listeners = self._place_listeners()
             self.core = self._build_core()
@@ -292,27 +295,18 @@ class Server:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        if config.ignored:
-            SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
-        if config.unknown:
-            template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
-            SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
+        log_configuration(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
+        fields = {"cluster": self.core.state.cluster_id, "release": self.options.config.release}
         template = f"cluster %(cluster)s {change}: nodes %(node_count)d, Kafka %(release)s"
-        cluster_id, release = self.core.state.cluster_id, self.options.config.release
-        SERVER.info(template, cluster=cluster_id, node_count=len(self._nodes), release=release)
+        SERVER.info(template, node_count=len(self._nodes), **fields)
 
     def _log_listeners(self, node: Node) -> None:
         for entry in self.require_started().require_listeners().bound(node.node_id):
-            listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
-            address = f"{listener.host}:{entry.port}"
-            fields = {"node": node.node_id, "listener": listener.name, "protocol": listener.protocol}
-            template = "node %(node)d listens on %(listener)s://%(address)s"
-            if advertised != address:
-                template += ", advertised as %(advertised)s"
-            SERVER.info(template, about=str(node.node_id), **fields, address=address, advertised=advertised)
+            address, advertised = f"{entry.listener.host}:{entry.port}", "{}:{}".format(*entry.advertised)
+            log_listener(node.node_id, entry.listener.name, entry.listener.protocol, address, advertised)
 
     def _write_log_soon(self) -> None:
         """Log what has changed when the event in progress has ended."""
@@ -334,10 +328,26 @@ class Server:
         self._log_listeners(node)
         return node.node_id
 
+    def begin_stop(self) -> float:
+        """End what waits for the cluster, as `stop` follows. Returns: what is left of the grace, seconds.
+
+        Called in its event loop, for the first time when the grace begins.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if self._stop_by_s is None:
+            self._stop_by_s = now_s + self.options.stop_grace_ms / 1000
+            if self.network_server is not None:
+                self.network_server.announce_stop()
+        return max(0.0, self._stop_by_s - now_s)
+
     async def stop(self) -> None:
-        """Close every connection, stop listening, and close the data directory, if there is one."""
+        """Close every connection, stop listening, and close the data directory, if there is one.
+
+        It takes `stop_grace_ms` and less than a second more, whatever clients do.
+        """
+        grace_s = self.begin_stop()
         if self.network_server is not None:
-            await self.network_server.stop()
+            await self.network_server.stop(grace_s=grace_s)
         self._close_storage()
         await self._stop_oauth()
         REPETITIONS.flush()
@@ -388,13 +398,3 @@ def _open_capture(capture: Path | None) -> CaptureTap | None:
     from mockbroker.net.capture_tap import CaptureTap
 
     return CaptureTap(capture)
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop if it is installed, else of asyncio."""
-    if sys.platform != "win32":
-        with suppress(ImportError):
-            import uvloop
-
-            return uvloop.new_event_loop()
-    return asyncio.new_event_loop()

@@ -15,7 +15,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.subjects import NODES
 from mockbroker.state.metadata import leadership
-from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.configs import EffectiveConfig, Resource, ResourceKind
 from mockbroker.state.metadata.leadership import NO_LEADER, ElectionRules, ElectionType
 from mockbroker.state.storage.log_store import min_in_sync
 
@@ -289,11 +289,15 @@ class Controller:
     def _has_elr(self) -> bool:
         return self._cluster.features.get("eligible.leader.replicas.version", 0) >= 1
 
+    def _topic_config(self, name: str) -> EffectiveConfig:
+        """The configuration of a topic by the settings of the controller's own node."""
+        return self._cluster.configs.topic(name, self._cluster.configs.controller_id)
+
     def _least_in_sync(self, topic: Topic) -> int:
-        return min_in_sync(self._cluster.configs.topic(topic.name), topic.replication_factor)
+        return min_in_sync(self._topic_config(topic.name), topic.replication_factor)
 
     def _may_be_unclean(self, topic: Topic) -> bool:
-        return bool(self._cluster.configs.topic(topic.name)["unclean.leader.election.enable"])
+        return bool(self._topic_config(topic.name)["unclean.leader.election.enable"])
 
     def _on_config_change(self, resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """A new min.insync.replicas clears the eligible leader replicas (KIP-966) and can move the high watermark."""

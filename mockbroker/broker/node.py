@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from mockbroker.config.broker_config import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
+from mockbroker.config.plugins import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mockbroker.state.group.committed_offsets import CommittedOffsets
     from mockbroker.state.groups import Groups
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
+    from mockbroker.state.metadata.configs import EffectiveConfig
     from mockbroker.state.metadata.telemetry import ClientTelemetry
     from mockbroker.state.metadata.topics import Topic
     from mockbroker.state.quotas.broker_quotas import BrokerQuotas
@@ -156,6 +157,14 @@ class Node:
 
         self._watchers.append(run)
         self._cluster.metadata.add_listener(run)
+
+    def topic_config(self, name: str) -> EffectiveConfig:
+        """The effective configuration of a topic on this broker, its own dynamic settings included."""
+        return self._cluster.configs.topic(name, self.node_id)
+
+    def group_config(self, group_id: str) -> EffectiveConfig:
+        """The effective configuration of a group on this broker, its own dynamic settings included."""
+        return self._cluster.configs.group(group_id, self.node_id)
 
     @cached_property
     def fetch_sessions(self) -> FetchSessions:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
-from mockbroker.server import Options, Server, new_event_loop
+from mockbroker.net.event_loops import new_event_loop
+from mockbroker.server import Options, Server
 
 T = TypeVar("T")
 
@@ -44,13 +45,21 @@ class ClusterThread:
         return Server(self._options)
 
     def stop(self) -> None:
-        """Close every connection and end the thread; does nothing if the cluster is not running."""
+        """Close every connection and end the thread; does nothing if the cluster is not running.
+
+        It returns within `stop_grace_ms` and a second, whatever clients do. Raises: TimeoutError if the cluster's
+        thread is busy for longer than 30 s.
+        """
         if self._thread is None or self._loop is None or self._server is None:
             return
         try:
             asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_TIMEOUT_S)
         finally:
             self._end_thread()
+
+    def _begin_stop(self) -> float:
+        """End what waits for the cluster, as `stop` follows. Returns: what is left of the grace, seconds."""
+        return self._read(lambda server: server.begin_stop())
 
     def reset(self) -> None:
         """Replace the cluster by a new one with the same options and addresses, which takes less time than a start.
@@ -63,10 +72,13 @@ class ClusterThread:
     def _end_thread(self) -> None:
         assert self._loop is not None
         assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_TIMEOUT_S)
-        self._loop.close()
+        loop, thread = self._loop, self._thread
         self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_TIMEOUT_S)
+        if thread.is_alive():
+            raise TimeoutError(f"the thread of the cluster is busy for more than {_TIMEOUT_S:.0f} s; it is left behind")
+        loop.close()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -7,8 +7,18 @@ from copy import copy
 
 from msgspec import structs
 
+from mockbroker.config.cleaner_checks import COMPACTION_LAGS, check_cleaner_memory, check_compaction_lags
 from mockbroker.config.config_dialect import ConfigDialect
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
+from mockbroker.config.plugins import (
+    CONSUMER_ASSIGNORS,
+    JMX_REPORTER,
+    STANDARD_AUTHORIZER,
+    UnsupportedPlugin,
+    check_assignors,
+    check_plugins,
+    find_unsupported,
+)
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
 from mockbroker.config.replication import OWN_NAMES, check_replication, parse_replication
@@ -22,10 +32,8 @@ _STANDARD: Mapping[str, Value] = {
     "controller.listener.names": ["CONTROLLER"],
 }
 
-#: The only supported authorizer, and its own configurations, which Kafka's list does not contain.
-_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _LISTENER_NAME = "listener.name."
-_JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
+#: The configurations of the only supported authorizer, which Kafka's list does not contain.
 _AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 
 #: A configuration that Kafka does not have: whether coordinators' topics are created as slowly as by an unused broker.
@@ -78,6 +86,7 @@ _EFFECTIVE = (
     "num.partitions",
     "offset.metadata.max.bytes",
     "offsets.",
+    "producer.id.expiration.check.interval.ms",
     "producer.id.expiration.ms",
     "quota.window.",
     "sasl.enabled.mechanisms",
@@ -138,18 +147,6 @@ _SEGMENTS = (
     "transaction.state.log.segment.bytes",
 )
 _SEGMENT_MIN = 1 << 20
-#: Bytes of `log.cleaner.dedupe.buffer.size` for each thread, exclusive.
-_CLEANER_MEMORY_MIN = 1 << 20
-
-#: The only assignor of streams groups, by its name and by its class.
-STREAMS_ASSIGNOR = "sticky"
-_STREAMS_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
-#: The values of group.share.persister.class.name; an empty one has the effect of the second.
-DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
-NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
-#: The values of group.share.dlq.manager.class.name; an empty one has the effect of the second.
-DEFAULT_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
-NO_OP_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager"
 
 
 class BrokerConfig(Mapping[str, Value]):
@@ -157,7 +154,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     release: its name; decides which configurations exist, of topics and groups as well. `given` has the texts that were
     set, `unknown` the names that Kafka does not define (both accept them), `ignored` the names that Kafka defines and
-    that have no effect on a broker without disks or peers.
+    that have no effect on a broker without disks or peers; classes that it does not have are in `unsupported_plugins`.
     """
 
     def __init__(
@@ -182,6 +179,10 @@ class BrokerConfig(Mapping[str, Value]):
         self.unknown = [name for name in others if not self._is_listener_key(name)]
         self.replication = parse_replication(self.given)
         names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
+        own = known.keys() - lacking
+        check_plugins(self.given, own)
+        self.unsupported_plugins: list[UnsupportedPlugin] = list(find_unsupported(self.given, own))
+        names += tuple(plugin.name for plugin in self.unsupported_plugins)
         self.ignored = [name for name in recognized if not _is_one_of(name, names)]
         self._values = ConfigValues(known, _STANDARD)
         for name, text in {**({} if dialect is None else dialect.broker_defaults()), **recognized}.items():
@@ -257,9 +258,14 @@ class BrokerConfig(Mapping[str, Value]):
         return self.given.get(_COLD, "").strip().lower() == "true"
 
     @property
+    def consumer_assignors(self) -> list[str]:
+        """The names of the assignors of consumer groups, the default first; a class of Kafka's counts by its name."""
+        return [CONSUMER_ASSIGNORS[name] for name in self.strings("group.consumer.assignors")]
+
+    @property
     def accepts_telemetry(self) -> bool:
         """Whether a reporter receives the metrics that clients push: here, any reporter that is not Kafka's own."""
-        return any(name != _JMX_REPORTER for name in self.strings("metric.reporters"))
+        return any(name != JMX_REPORTER for name in self.strings("metric.reporters"))
 
     @property
     def stores_topology_descriptions(self) -> bool:
@@ -269,7 +275,7 @@ class BrokerConfig(Mapping[str, Value]):
     @property
     def has_authorizer(self) -> bool:
         """Whether Kafka's standard authorizer is configured; any other one has no effect here."""
-        return self.given.get("authorizer.class.name", "").strip() == _STANDARD_AUTHORIZER
+        return self.given.get("authorizer.class.name", "").strip() == STANDARD_AUTHORIZER
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name]
@@ -340,29 +346,8 @@ def cross_check(config: Mapping[str, Value]) -> None:
     protocols = config["group.coordinator.rebalance.protocols"]
     if not isinstance(protocols, list) or "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
-    assignors = config["group.share.assignors"]
-    if not isinstance(assignors, list) or len(assignors) != 1:
-        raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")
-    tasks_assignors = config.get("group.streams.assignors", [STREAMS_ASSIGNOR])
-    if not isinstance(tasks_assignors, list) or tasks_assignors not in ([STREAMS_ASSIGNOR], [_STREAMS_ASSIGNOR_CLASS]):
-        raise ConfigError(f"group.streams.assignors: {tasks_assignors!r}; the only assignor is {STREAMS_ASSIGNOR}")
-    persister = config["group.share.persister.class.name"]
-    if persister and persister not in (DEFAULT_PERSISTER, NO_OP_PERSISTER):
-        raise ConfigError(f"group.share.persister.class.name: {persister!r} is neither Kafka's default nor its no-op")
-    manager = config.get("group.share.dlq.manager.class.name")
-    if manager and manager not in (DEFAULT_DEAD_LETTER_MANAGER, NO_OP_DEAD_LETTER_MANAGER):
-        raise ConfigError(f"group.share.dlq.manager.class.name: {manager!r} is neither Kafka's default nor its no-op")
-
-
-def check_cleaner_memory(threads: int, buffer_size: int) -> None:
-    """Refuse a number of cleaner threads for which the buffer, in bytes, is too small. Raises: ConfigError."""
-    if threads < 1:
-        raise ConfigError(f"log.cleaner.threads: {threads} must be at least 1")
-    if buffer_size // threads <= _CLEANER_MEMORY_MIN:
-        raise ConfigError(
-            f"log.cleaner.dedupe.buffer.size: {buffer_size} must be more than {_CLEANER_MEMORY_MIN} for each of the "
-            f"{threads} log.cleaner.threads"
-        )
+    check_assignors(config)
+    check_compaction_lags(*((name, config[name]) for name in COMPACTION_LAGS))
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:

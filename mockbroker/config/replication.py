@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mockbroker.config.keys import ConfigError, Value
+from mockbroker.config.plugins import RACK_AWARE_SELECTOR
 
 MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
 #: The API versions of an older broker, which `node_options` reads.
@@ -20,8 +21,6 @@ _REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
 _NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")
 _SELECTOR = "replica.selector.class"
-#: The only replica selector that sends consumers to followers; Kafka's default is none.
-_RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _WAIT, _LAG = "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"
 
 
@@ -54,7 +53,7 @@ def parse_replication(given: Mapping[str, str]) -> ReplicationOptions:
     racks = tuple(rack.strip() for rack in text.split(",")) if text else ()
     if "" in racks:
         raise ConfigError(f"{RACKS}: {text!r} has an empty name")
-    return ReplicationOptions(mode == _REAL, racks, given.get(_SELECTOR, "").strip() == _RACK_AWARE_SELECTOR)
+    return ReplicationOptions(mode == _REAL, racks, given.get(_SELECTOR, "").strip() == RACK_AWARE_SELECTOR)
 
 
 def check_replication(config: Mapping[str, Value]) -> None:

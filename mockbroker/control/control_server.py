@@ -22,8 +22,8 @@ except ImportError as error:
 
 from mockbroker.control.events.event_hub import EventHub
 from mockbroker.log.subjects import CONTROL
+from mockbroker.net.event_loops import new_event_loop
 from mockbroker.net.node_listeners import connectable_host
-from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import SharedMethods
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 #: The maximum number of connections, and of requests in progress.
 _CONNECTIONS_MAX = 1024
-#: How long requests in progress may take when the control stops, seconds.
-_GRACE_S = 2.0
+#: How long the thread may take beyond the time of requests in progress, seconds.
+_END_TIMEOUT_S = 0.4
+#: How long requests may take to end that were cancelled, seconds.
+_CANCEL_TIMEOUT_S = 0.1
 #: How long an idle connection stays open, seconds.
 _KEEP_ALIVE_S = 30
 _START_TIMEOUT_S = 30.0
@@ -44,23 +46,26 @@ _UPGRADE_MESSAGES = ("Unsupported upgrade request", "No supported WebSocket libr
 class _HttpServer(uvicorn.Server):
     """uvicorn without signals, without a clock that ticks, and with an end that does not wait for ticks."""
 
-    async def serve_until(self, stop: asyncio.Event, sock: socket.socket, on_start: Callable[[], None]) -> None:
-        """Serve at a socket until the event is set, and then until requests in progress have ended."""
+    async def serve_until(self, stop: asyncio.Future[float], sock: socket.socket, on_start: Callable[[], None]) -> None:
+        """Serve at a socket until `stop` has the time, in seconds, that requests in progress may take from then on."""
         self.config.load()
         self.lifespan = LifespanOff(self.config)
         await self.startup(sockets=[sock])
         on_start()
-        await stop.wait()
+        grace_s = await stop
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
         tasks = set(self.server_state.tasks)
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            _, late = await asyncio.wait(tasks, timeout=grace_s)
             for task in late:
                 task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            if late:
+                await asyncio.wait(late, timeout=_CANCEL_TIMEOUT_S)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # Its client does not read.
 
 
 class ControlServer:
@@ -84,7 +89,7 @@ class ControlServer:
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._stop: asyncio.Future[float] | None = None
         self._hub: EventHub | None = None
         self._started = threading.Event()
         self._failure: BaseException | None = None
@@ -115,19 +120,24 @@ class ControlServer:
             raise RuntimeError(f"the control at {self._url} did not start") from self._failure
         CONTROL.info("control over HTTP at %(url)s", url=self._url)
 
-    def stop(self) -> None:
-        """Close every stream and connection, and end the thread; does nothing if it is not running."""
+    def stop(self, grace_s: float) -> None:
+        """Close every stream and connection, and end the thread; does nothing if it is not running.
+
+        grace_s: how long requests in progress may take; those that wait for the cluster end at once.
+        """
         thread, loop, stop, hub = self._thread, self._loop, self._stop, self._hub
         if thread is None or loop is None or stop is None or hub is None:
             return
 
         def end() -> None:
             hub.stop()
-            stop.set()
+            stop.set_result(grace_s)
 
-        loop.call_soon_threadsafe(end)
-        thread.join(_START_TIMEOUT_S)
         self._thread = None
+        loop.call_soon_threadsafe(end)
+        thread.join(grace_s + _END_TIMEOUT_S)
+        if thread.is_alive():
+            CONTROL.warning("the control at %(url)s does not end: a request is in progress", url=self._url)
 
     def _run(self) -> None:
         try:
@@ -140,7 +150,8 @@ class ControlServer:
 
     async def _serve(self) -> None:
         assert self._socket is not None
-        self._loop, self._stop, self._hub = asyncio.get_running_loop(), asyncio.Event(), EventHub(self._cluster)
+        self._loop, self._hub = asyncio.get_running_loop(), EventHub(self._cluster)
+        self._stop = self._loop.create_future()
         context = self._api.context(self._cluster, self._hub, self._api, self._shut_down)
         config = uvicorn.Config(
             create_app(context, self._options),

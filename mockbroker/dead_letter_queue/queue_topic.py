@@ -35,16 +35,17 @@ class QueueTopics:
     def __init__(self, metadata: ClusterImage, configs: Configs, node_id: int, authorizer: Authorizer | None) -> None:
         self._metadata = metadata
         self._configs = configs
+        self._node_id = node_id
         self._broker_config = configs.broker(node_id)
         self._authorizer = authorizer
 
     def name(self, group_id: str) -> str:
         """The name of the group's queue, empty for none."""
-        return str(self._configs.group(group_id)[_TOPIC_NAME])
+        return str(self._configs.group(group_id, self._node_id)[_TOPIC_NAME])
 
     def copies_records(self, group_id: str) -> bool:
         """Whether dead letters have key and value of the original records."""
-        return bool(self._configs.group(group_id)[_COPIES])
+        return bool(self._configs.group(group_id, self._node_id)[_COPIES])
 
     def find(self, group_id: str) -> Topic | None:
         """The topic of the group's queue, None if it does not exist."""
@@ -57,7 +58,7 @@ class QueueTopics:
 
     def max_batch_bytes(self, queue_name: str) -> int:
         """The size limit of a batch in the queue."""
-        return read_int(self._configs.topic(queue_name), "max.message.bytes")
+        return read_int(self._configs.topic(queue_name, self._node_id), "max.message.bytes")
 
     def refusal(self, group_id: str) -> KafkaError | None:
         """Why the group's queue cannot be used as it is configured now, or None (share-semantics 9.3)."""
@@ -68,7 +69,7 @@ class QueueTopics:
             why = "the group has no dead-letter queue"
         elif name.startswith(_RESERVED_PREFIX):
             why = f"the name begins with {_RESERVED_PREFIX}"
-        elif queue is not None and not self._configs.topic(name)[_IS_QUEUE]:
+        elif queue is not None and not self._configs.topic(name, self._node_id)[_IS_QUEUE]:
             why = f"{_IS_QUEUE} is false"
         elif queue is None and not self._broker_config[_CREATES]:
             why = f"the topic does not exist, and {_CREATES} is false"
@@ -89,7 +90,9 @@ class QueueTopics:
         """Check that a broker may write now. Raises: TOPIC_AUTHORIZATION_FAILED, NOT_ENOUGH_REPLICAS."""
         if not self._is_allowed(AclOperation.WRITE, ResourceType.TOPIC, topic.name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        least = min(read_int(self._configs.topic(topic.name), "min.insync.replicas"), len(partition.replicas))
+        least = min(
+            read_int(self._configs.topic(topic.name, self._node_id), "min.insync.replicas"), len(partition.replicas)
+        )
         if len(partition.isr) < least:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
 

@@ -50,7 +50,8 @@ class DiskLogs:
         self._services = StorageServices(files, options.report, self._delete_delay_ms)
         self._checkpoints = OffsetCheckpoints(files, options.report)
         self._partitions: dict[tuple[str, int], PartitionFiles] = {}
-        self._node_folders = [node_folder(node_id) for node_id in node_ids]
+        self._node_ids = {node_folder(node_id): node_id for node_id in node_ids}
+        self._node_folders = list(self._node_ids)
         self._stored = {folder: self._checkpoints.read(folder) for folder in self._node_folders}
         brokers = configs.brokers()
         intervals = CheckpointIntervals(
@@ -77,7 +78,7 @@ class DiskLogs:
                 self._services.files.create_folder(folder)
             stored = self._stored[folders.first.split("/")[0]]
             key = (topic_name, partition_index)
-            options = self._load_options(topic_name, stored, key, now_ms)
+            options = self._load_options(stored, key, node_ids[0], now_ms)
             files, state = load_partition_files(
                 identity, folders, self._services, options, log_start=stored.log_starts.get(key, 0)
             )
@@ -126,18 +127,23 @@ class DiskLogs:
             self._services.removals.remove_all()
             self._services.open_files.close_all()
 
-    def _delete_delay_ms(self, topic_name: str) -> int:
-        return read_int(self._configs.topic(topic_name), "file.delete.delay.ms")
+    def _delete_delay_ms(self, topic_name: str, path: str) -> int:
+        """The delay of a topic on the node whose directory has the path."""
+        node_id = self._node_ids.get(path.split("/", maxsplit=1)[0])
+        return read_int(self._configs.topic(topic_name, node_id), "file.delete.delay.ms")
 
-    def _load_options(self, topic_name: str, stored: StoredOffsets, key: tuple[str, int], now_ms: int) -> LoadOptions:
+    def _load_options(self, stored: StoredOffsets, key: tuple[str, int], node_id: int, now_ms: int) -> LoadOptions:
+        """node_id: of the leader, or of the only replica."""
+        expiration_ms = read_int(self._configs.broker(node_id), "producer.id.expiration.ms")
         return LoadOptions(
             recovery_point=stored.recovery_points.get(key, 0),
             is_clean=self._is_clean,
             is_complete=self._is_complete,
-            index_interval=read_int(self._configs.topic(topic_name), "index.interval.bytes"),
+            index_interval=read_int(self._configs.topic(key[0], node_id), "index.interval.bytes"),
             repair=self._options.repair,
             report=self._services.report,
             now_ms=now_ms,
+            idle_until_ms=now_ms - expiration_ms,
         )
 
     def _measure_log(self, path: str, topic_id: bytes) -> tuple[int, int]:

@@ -40,7 +40,9 @@ def load_partition_files(
     if aborted is None:
         # Without the transaction indexes, the markers have to be read again.
         files.producer_files.remove_snapshots()
-    producers = files.producer_files.restore_states(found.end_offset, aborted or (), files.batches_between)
+    producers = files.producer_files.restore_states(
+        found.end_offset, aborted or (), files.batches_between, options.idle_until_ms
+    )
     files.producer_files.remove_snapshots_after(found.end_offset)
     files.producer_files.remove_unused({segment.base_offset for segment in found.segments})
     all_aborted = producers.all_aborted()

@@ -44,15 +44,19 @@ class ProducerFiles:
         end_offset: int,
         aborted: Sequence[AbortedTransaction],
         batches_between: Callable[[int, int], Iterable[StoredBatch]],
+        idle_until_ms: int | None = None,
     ) -> ProducerStates:
         """The states at an offset, of the newest valid snapshot before it and the batches from there on.
 
         aborted: the known aborted transactions up to there, by which the markers after the snapshot are not needed.
+        idle_until_ms: producers of the snapshot that have been idle since this time, or longer, have expired.
         Raises: OSError; as `batches_between`.
         """
         start, states = self._read_newest(end_offset)
         earlier = [entry for entry in aborted if entry.last_offset < start]
         producers = ProducerStates.restored(states, earlier)
+        if idle_until_ms is not None:
+            producers.remove_idle(idle_until_ms)
         producers.replay_batches(batches_between(start, end_offset))
         return producers
 

@@ -35,6 +35,7 @@ class LoadOptions(NamedTuple):
     recovery_point: offsets below are on disk and valid. is_clean: all that was written is there, and on disk.
     is_complete: all that was written is there. index_interval: the bytes between entries of an index. repair: cut a log
     at damage that is followed by valid batches. report: called with a line for each thing that was mended.
+    idle_until_ms: producers that have been idle since this time have expired.
     """
 
     recovery_point: int
@@ -44,6 +45,7 @@ class LoadOptions(NamedTuple):
     repair: bool
     report: Callable[[str], None]
     now_ms: int
+    idle_until_ms: int | None = None
 
     @property
     def recovery(self) -> RecoveryOptions:

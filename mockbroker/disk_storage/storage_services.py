@@ -23,10 +23,10 @@ _FOLDER_NAME_MAX = 255
 class StorageServices:
     """Open files, memory, removals and the schedule. report: called with a line for what the user has to know.
 
-    delay_ms_of: `file.delete.delay.ms` of a topic.
+    delay_ms_of: `file.delete.delay.ms` of a topic for a path, which is in the directory of a node.
     """
 
-    def __init__(self, files: FileLayer, report: Callable[[str], None], delay_ms_of: Callable[[str], int]) -> None:
+    def __init__(self, files: FileLayer, report: Callable[[str], None], delay_ms_of: Callable[[str, str], int]) -> None:
         self.report = report
         self.files = files
         self.open_files = OpenFiles(files)
@@ -63,7 +63,7 @@ class StorageServices:
         """As `remove_file`. Raises: OSError."""
         path = folders.retire(name, names.DELETED)
         if path is not None:
-            self.removals.add_file(path, delay_ms=self._delay_ms_of(topic))
+            self.removals.add_file(path, delay_ms=self._delay_ms_of(topic, path))
 
     def remove_folder(self, folder: str, topic: str, topic_id: bytes) -> None:
         """Rename the folder of a partition, and remove it after the delay of its topic."""
@@ -76,4 +76,4 @@ class StorageServices:
         except OSError as error:
             self.report(f"{folder}: cannot be removed: {error}")
             return
-        self.removals.add_folder(renamed, delay_ms=self._delay_ms_of(topic))
+        self.removals.add_folder(renamed, delay_ms=self._delay_ms_of(topic, renamed))

@@ -47,14 +47,14 @@ class ConfigApiNames:
             raise KafkaError(code, str(error)) from None
 
     def describe_entries(
-        self, configs: Configs, resource: Resource, names: Collection[str] | None
+        self, configs: Configs, resource: Resource, names: Collection[str] | None, node_id: int
     ) -> list[ConfigEntry]:
         """The entries of a resource by the edition's names, including those that 4.3 does not have.
 
-        names: the requested names, None or empty for all.
+        names: the requested names, None or empty for all. node_id: of the broker that describes it.
         """
         dialect, scope = self._dialect, _SCOPES.get(resource.kind)
-        entries = describe_entries(configs, resource, None)
+        entries = describe_entries(configs, resource, None, node_id)
         if scope is not None:
             hidden = dialect.extra_keys(scope).keys() | dialect.unsupported_names
             entries = [self._rename_entry(entry, scope) for entry in entries if entry.name not in hidden]

@@ -110,8 +110,9 @@ class SimulatedFiles:
         """The sorted names in a folder."""
         self._check_folder(folder)
         prefix = f"{folder}/" if folder else ""
-        paths = (path for path in (*self._contents, *self._folders) if path.startswith(prefix) and path != folder)
-        return sorted({path[len(prefix) :].split("/")[0] for path in paths if path})
+        at = len(prefix)
+        paths = [path for path in (*self._contents, *self._folders) if path.startswith(prefix) and path != folder]
+        return sorted({path[at:].partition("/")[0] for path in paths if path})
 
     def create_folder(self, folder: str) -> None:
         """Create a folder, unless it exists."""

@@ -23,6 +23,10 @@ _BACKLOG = 512
 _ACCEPTED_MAX = 64
 #: How long accepting pauses when the process has no free file descriptor, seconds.
 _PAUSE_S = 0.1
+#: How long a handshake may take to end that was given up, seconds; it is a matter of a few turns of the event loop.
+_END_TIMEOUT_S = 0.2
+#: In so many turns of the event loop a handshake has begun that was accepted before.
+_FIRST_TURNS = 4
 
 #: Host and port of the client whose TLS handshake is in progress, in the context of the task that waits for it and of
 #: what the event loop calls for its connection.
@@ -40,11 +44,14 @@ class Handshakes:
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def end(self) -> None:
-        """Give up the handshakes."""
+        """Give up the handshakes; those that do not end in time have no connection of the cluster."""
+        # asyncio leaves the socket of a handshake open that is cancelled before its protocol is called.
+        for _ in range(_FIRST_TURNS if self.tasks else 0):
+            await asyncio.sleep(0)
         for task in self.tasks:
             task.cancel()
-        while self.tasks:
-            await asyncio.wait(self.tasks)
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_END_TIMEOUT_S)
 
 
 class Acceptor:

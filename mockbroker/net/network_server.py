@@ -12,6 +12,7 @@ from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
 from mockbroker.net.connection import ClientConnection
+from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
 
@@ -175,19 +176,25 @@ class NetworkServer:
             listeners.set_paused(node_id, is_paused=False)
         self.run_due()
 
-    async def stop(self) -> None:
-        """Stop accepting, close every connection, and release the addresses."""
-        self.is_stopped = True
-        self._notify_watchers()
+    def announce_stop(self) -> None:
+        """End what waits for the cluster; clients are served until `stop`."""
+        if not self.is_stopped:
+            self.is_stopped = True
+            self._notify_watchers()
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Stop accepting, release the addresses, and close every connection: see `end_connections`."""
+        self.announce_stop()
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
         if self._listeners is not None:
             await self._listeners.stop()
-        for connection in list(self._connections.values()):
-            connection.close()
-        while self._connections:
-            await asyncio.sleep(0)
+        aborted = await end_connections(self._connections, grace_s=grace_s)
+        if aborted:
+            template = "%(aborted)d connections were aborted: their clients did not end them within %(grace).1f s"
+            SERVER.info(template, aborted=aborted, grace=grace_s)
+        self._connections.clear()
         if self.tap is not None:
             self.tap.close()
 

@@ -87,6 +87,10 @@ class TokenEndpoint:
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             SERVER.debug("a client of the token endpoint sent no request")
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # A client that does not read its answer would keep the socket open.
+            raise
         finally:
             writer.close()
 

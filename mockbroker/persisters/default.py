@@ -117,8 +117,7 @@ class _Request:
             for operation in self._operations:
                 # Where a request contains a share partition twice, the answer has one row for it, the later one.
                 run = partial(operation.run, log.coordinator, now_ms)
-                key = None if operation.kind is OperationKind.SUMMARY else operation.key
-                self._answers[operation.key], self._written[operation.key] = log.execute(run, key)
+                self._answers[operation.key], self._written[operation.key] = log.execute(run, operation.key)
         if node is not self._node:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was restarted")
         written_by_key = self._written

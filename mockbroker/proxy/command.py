@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mockbroker.cluster_options import parse_control_options
+from mockbroker.cluster_options import STOP_GRACE_HELP, parse_control_options, parse_stop_grace
 from mockbroker.config.keys import ConfigError
+from mockbroker.end_signals import end_with_signals
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.log.log_output import FORMATS, LEVELS, start_log
+from mockbroker.net.event_loops import new_event_loop
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
-from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
     from mockbroker.control.control_server import ControlServer
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
             capture=parsed.capture,
             faults=parsed.faults or (),
             seed=parsed.seed,
+            stop_grace_ms=parse_stop_grace(parsed.stop_grace),
         )
     except (ConfigError, FaultError, OSError) as error:
         return _report_error(error, _EXIT_USAGE)
@@ -64,8 +65,7 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
     except (OSError, ImportError) as error:
         await server.stop()
         return _report_error(error, _EXIT_USAGE)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    end_with_signals(ended)
     if has_owner:
         from mockbroker.standard_input import end_with_stdin
 
@@ -73,8 +73,9 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
     # The only lines on stdout: scripts read the addresses from them.
     print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
+    grace_s = server.begin_stop()
     if control is not None:
-        await asyncio.to_thread(control.stop)
+        await asyncio.to_thread(control.stop, grace_s)
     await server.stop()
     return 0
 
@@ -113,6 +114,7 @@ def create_parser() -> argparse.ArgumentParser:
     add("--control", metavar="[HOST:]PORT", help=control)
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
+    add("--stop-grace", type=float, default=1.0, metavar="SECONDS", help=STOP_GRACE_HELP)
     owner = "end when standard input is closed, as it is when the program that started this command has ended"
     add("--exit-with-stdin", action="store_true", help=owner)
     add("--seed", type=int, metavar="N", help="seed of the faults' random choices")

@@ -18,7 +18,7 @@ from kwire.registry import response_class
 from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, Reply
 from mockbroker.faults.error_rows import RowCondition, partition_rows, set_error
 from mockbroker.proxy.addresses import Localize, rewrite_addresses
-from mockbroker.proxy.upstream import Endpoint, ForwardedRequest, UpstreamConnection
+from mockbroker.proxy.upstream import Endpoint, ForwardedRequest, UpstreamConnection, wait_closed
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey
@@ -85,12 +85,11 @@ class Forwarder:
         if connection is not None:
             connection.close()
 
-    async def end_all(self) -> None:
-        """End every connection, and wait until their sockets are closed."""
+    async def end_all(self, *, grace_s: float) -> None:
+        """End every connection, those that are open after the grace without their output."""
         for connection_id in list(self._connections):
             self.end(connection_id)
-        for connection in list(self._open):
-            await connection.wait_closed()
+        await wait_closed(list(self._open), grace_s=grace_s)
 
     def forward(self, api_key: int, request: msgspec.Struct, ctx: Context) -> Outcome:
         """Send a request, and wait for its response."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Self
 
 from kwire.client.address import parse_bootstrap
 from mockbroker.cluster_methods.faults import load_faults
-from mockbroker.cluster_options import parse_control_options
+from mockbroker.cluster_options import check_stop_grace, parse_control_options
 from mockbroker.config.keys import ConfigError
 from mockbroker.controlled import Controlled
 from mockbroker.proxy.methods import ProxyMethods
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
+from mockbroker.server import STOP_GRACE_MS
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +30,8 @@ class Proxy(Controlled, ProxyMethods):
     others follow; 0: a free port for each. host, advertised: as for `Cluster`. upstream_tls_ca: a PEM file with the
     authorities of a cluster that needs TLS. capture: a pcapng file to write, with the traffic on the side of the
     clients. faults: as for `Cluster`, without those of nodes. seed: of the faults' random choices.
-    control, control_token: as for `Cluster`: the control over HTTP, whose URL is `control_url`.
+    control, control_token: as for `Cluster`: the control over HTTP, whose URL is `control_url`. stop_grace_ms: as for
+    `Cluster`.
     Raises: ConfigError for a wrong address; ConnectionError if there is no cluster, FaultError for a wrong fault,
     OSError if an address is in use, when it starts.
     """
@@ -47,6 +49,7 @@ class Proxy(Controlled, ProxyMethods):
         seed: int | None = None,
         control: int | str | None = None,
         control_token: str | None = None,
+        stop_grace_ms: int = STOP_GRACE_MS,
     ) -> None:
         control_options = parse_control_options(control, control_token)
         options = make_options(
@@ -58,6 +61,7 @@ class Proxy(Controlled, ProxyMethods):
             capture=None if capture is None else Path(capture),
             faults=faults,
             seed=seed,
+            stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
         self._proxy_options = options
@@ -89,6 +93,7 @@ def make_options(
     capture: Path | None,
     faults: FaultSource,
     seed: int | None,
+    stop_grace_ms: int,
 ) -> ProxyOptions:
     """The options of a proxy. Raises: ConfigError for a wrong address, OSError for a wrong file of authorities."""
     try:
@@ -103,6 +108,7 @@ def make_options(
         advertised=advertised,
         capture=capture,
         seed=seed,
+        stop_grace_ms=stop_grace_ms,
         faults=load_faults(faults),
         upstream=(addresses[0].host, addresses[0].port),
         upstream_tls=None if upstream_tls_ca is None else _create_context(upstream_tls_ca),

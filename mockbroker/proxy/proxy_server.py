@@ -115,7 +115,7 @@ class ProxyServer(Server):
     async def stop(self) -> None:
         """Close every connection on both sides, and stop listening."""
         await super().stop()
-        await self._forwarder.end_all()
+        await self._forwarder.end_all(grace_s=self.begin_stop())
 
     @cached_property
     def faults(self) -> FaultRegistry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from kwire.errors import InvalidLength
@@ -14,8 +14,8 @@ from kwire.frames import FrameReader, encode_frame
 #: The maximum size of a response, bytes.
 RESPONSE_MAX = 256 << 20
 _CONNECT_TIMEOUT_S = 10.0
-#: How long a broker may take to answer the end of a TLS connection.
-_CLOSE_TIMEOUT_S = 1.0
+#: How long a broker may take to answer the end of a TLS connection, seconds, and how long an aborted one to end.
+_CLOSE_TIMEOUT_S, _ABORT_TIMEOUT_S = 1.0, 0.2
 
 
 class Endpoint(NamedTuple):
@@ -117,10 +117,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     async def wait_closed(self) -> None:
         """Wait until the socket is closed, after `close`."""
-        await asyncio.wait([self.ended], timeout=_CLOSE_TIMEOUT_S)
-        if self._transport is not None and not self.ended.done():
+        await wait_closed([self], grace_s=_CLOSE_TIMEOUT_S)
+
+    def abort(self) -> None:
+        """Close the socket without the output that is left."""
+        if self._transport is not None:
             self._transport.abort()
-            await asyncio.wait([self.ended], timeout=_CLOSE_TIMEOUT_S)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open, after the TLS handshake if there is one."""
@@ -184,6 +186,18 @@ class UpstreamConnection(asyncio.Protocol):
         drained, self._drained = self._drained, []
         for action in drained:
             action()
+
+
+async def wait_closed(connections: Sequence[UpstreamConnection], *, grace_s: float) -> None:
+    """Wait until the sockets of connections are closed, after `close`; after the grace they are aborted."""
+    for limit_s in (grace_s, _ABORT_TIMEOUT_S):
+        left = [connection for connection in connections if not connection.ended.done()]
+        if not left:
+            return
+        await asyncio.wait([connection.ended for connection in left], timeout=limit_s)
+        for connection in left:
+            if not connection.ended.done():
+                connection.abort()
 
 
 def _do_nothing() -> None:

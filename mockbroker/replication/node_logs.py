@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from mockbroker.state.metadata.topics import Topic, TopicPartitionKey
 from mockbroker.state.storage.append_rules_cache import AppendRulesCache
 from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+from mockbroker.state.storage.log_checks import FoundLog
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.storage.producer_expiration import ProducerExpiration
 
 if TYPE_CHECKING:
     from mockbroker.state.metadata.cluster_image import ClusterImage
@@ -46,7 +48,8 @@ class NodeReplicaLogs:
         self._disk = disk
         self._now_ms = started_ms
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
-        self._cleaner = CleanerSchedule(configs, self._find_named_log, started_ms=started_ms)
+        self._cleaner = CleanerSchedule(configs, self._find_log, started_ms=started_ms)
+        self._expiration = ProducerExpiration(configs, self._find_log, started_ms=started_ms)
 
     def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
         """The log of a replica, created on first use. Raises: KAFKA_STORAGE_ERROR."""
@@ -55,7 +58,7 @@ class NodeReplicaLogs:
 
     def _create_log(self, topic: Topic, partition_index: int) -> PartitionLog:
         key = (topic.topic_id, partition_index)
-        rules = AppendRulesCache(self._configs, topic.name)
+        rules = AppendRulesCache(self._configs, topic.name, self.node_id)
         changed = partial(self._on_log_changed, key)
         if self._disk is None:
             log = PartitionLog(rules.current_rules, changed, changed, self._budget)
@@ -70,6 +73,7 @@ class NodeReplicaLogs:
             log.hold_high_watermark(max(log.start_offset, min(state.high_watermark or 0, log.end_offset)))
         self._logs[key] = log
         self._cleaner.mark_changed(key)
+        log.watch_producers(partial(self._expiration.mark_changed, key))
         return log
 
     def find_log(self, key: TopicPartitionKey) -> PartitionLog | None:
@@ -81,7 +85,8 @@ class NodeReplicaLogs:
         log = self._logs.pop(key, None)
         if log is not None:
             log.storage.remove()
-            self._cleaner.forget_log(key)
+            self._cleaner.reschedule_log(key)
+            self._expiration.mark_changed(key)
 
     def remove_unknown(self) -> None:
         """Set aside the files of partitions that were not opened."""
@@ -90,16 +95,18 @@ class NodeReplicaLogs:
             self._disk.remove_unknown({(topic.name, index) for topic, index in topics if topic is not None})
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
-        """The next time to clean logs or to write files, or None."""
+        """The next time to clean logs, to remove idle producers or to write files, or None."""
         self._now_ms = now_ms
         clean_ms = self._cleaner.next_deadline_ms(now_ms=now_ms)
+        idle_ms = self._expiration.next_deadline_ms(now_ms=now_ms)
         disk_ms = None if self._disk is None else self._disk.next_deadline_ms(now_ms=now_ms)
-        return min((due_ms for due_ms in (clean_ms, disk_ms) if due_ms is not None), default=None)
+        return min((due_ms for due_ms in (clean_ms, idle_ms, disk_ms) if due_ms is not None), default=None)
 
     def expire(self, *, now_ms: int) -> None:
-        """Clean and write what is due."""
+        """Clean, remove and write what is due."""
         self._now_ms = now_ms
         self._cleaner.expire(now_ms=now_ms)
+        self._expiration.expire(now_ms=now_ms)
         if self._disk is not None:
             self._disk.expire(now_ms=now_ms)
 
@@ -114,6 +121,6 @@ class NodeReplicaLogs:
             self.on_log_changed(key)
         self._wake(("log", *key))
 
-    def _find_named_log(self, key: TopicPartitionKey) -> tuple[str, PartitionLog] | None:
+    def _find_log(self, key: TopicPartitionKey) -> FoundLog | None:
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
-        return None if log is None or topic is None else (topic.name, log)
+        return None if log is None or topic is None else FoundLog(topic.name, log, self.node_id)

@@ -127,7 +127,7 @@ class NodeReplication:
         if led is None:
 
             def least_in_sync(count: int) -> int:
-                return min_in_sync(self._cluster.configs.topic(topic.name), count)
+                return min_in_sync(self._cluster.configs.topic(topic.name, self.node_id), count)
 
             led = self._led[key] = LedPartition(log, LeaderReplicas(self.node_id), self._rules, least_in_sync)
         replicas = led.replicas

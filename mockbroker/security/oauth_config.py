@@ -20,14 +20,12 @@ _PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 OAUTH_MODULE = f"{_PACKAGE}.OAuthBearerLoginModule"
 SIGNED_HANDLER = f"{_PACKAGE}.OAuthBearerValidatorCallbackHandler"
 _UNSECURED_HANDLER = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
-_VALIDATORS = (f"{_PACKAGE}.DefaultJwtValidator", f"{_PACKAGE}.BrokerJwtValidator")
 
 _HANDLER_KEY = "sasl.server.callback.handler.class"
 _JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _AUDIENCE, _ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
 _ANY_AUDIENCE = "sasl.oauthbearer.allow.unverified.audience"
 _ANY_ISSUER = "sasl.oauthbearer.allow.unverified.issuer"
-_VALIDATOR_KEY = "sasl.oauthbearer.jwt.validator.class"
 _OPTION = "unsecuredValidator"
 _SCOPE = re.compile(r"[!\x23-\x5b\x5d-\x7e]+")
 
@@ -43,9 +41,6 @@ def oauth_tokens(config: BrokerConfig, listener: str, module: LoginModule) -> Un
         return _unsecured_tokens(key, module)
     if handler != SIGNED_HANDLER:
         raise ConfigError(f"{key}: {handler} is not supported; {_UNSECURED_HANDLER} and {SIGNED_HANDLER} are")
-    validator = str(config[_VALIDATOR_KEY]).removeprefix("class ")
-    if validator not in _VALIDATORS:
-        raise ConfigError(f"{_VALIDATOR_KEY}: {validator} is not supported; {' and '.join(_VALIDATORS)} are")
     url = config.string(_JWKS_URL)
     if not url:
         raise ConfigError(f"{_JWKS_URL}: missing; the listener {listener} verifies signed tokens")

@@ -124,8 +124,9 @@ class Invariants:
             held = checker.held_records.get(offset) if checker is not None else None
             if held is not None and ask in held.pending:
                 held.pending.remove(ask)
-                if kind == RENEW and code == 0:
+                if checker is not None and kind == RENEW and code == 0:
                     held.until_min = held.until_max = ask.until_ms
+                    checker.expect_lock_until(ask.until_ms)
                     self._count("lock renewed")
             # A write that failed may have been stored nevertheless.
             if kind != RENEW and (code == 0 or code in NO_EFFECT):
@@ -303,9 +304,11 @@ class Invariants:
             checker = self._checkers[node_id, key] = PartitionChecker(
                 partition, self.models[key], self._coverage, self.dead_letters
             )
+        log_start = self._log_start(key)
+        if not checker.has_changed(self._core.now_ms):
+            return
         limit = self._read_config(key, "share.delivery.count.limit")
         lock_ms = self._read_config(key, "share.record.lock.duration.ms")
-        log_start = self._log_start(key)
         has_flipped_bits = self._disk is not None and self._disk.has_flipped_bits
         checker.check(CheckContext(self._core.now_ms, limit, lock_ms, log_start, has_flipped_bits))
 

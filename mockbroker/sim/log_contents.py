@@ -15,7 +15,9 @@ class LogContents:
 
     present: offsets with a record, markers included; control records that store the state of share partitions are not.
     aborted: offsets of aborted transactions. markers: where transactions end. lost: offsets whose record was removed
-    by compaction, alone or with its aborted batch.
+    by compaction, alone or with its aborted batch: from this log or, as each replica compacts its own, from that of a
+    former leader. Only committed records are compacted, so that no other record gets the offset. A follower that lagged
+    longer than delete.retention.ms has records that the tombstones removed elsewhere.
     """
 
     present: set[int] = field(default_factory=set)
@@ -35,8 +37,10 @@ class LogContentsReader:
         self._versions: dict[TopicPartitionKey, tuple[object, ...]] = {}
 
     def forget_versions(self) -> None:
-        """Read all logs again: they were opened by another process."""
+        """Read all logs again: they were opened by another process, perhaps with less in them, or not yet compacted."""
         self._versions.clear()
+        for contents in self._contents.values():
+            contents.lost.clear()
 
     def read_contents(self, partition_key: TopicPartitionKey) -> LogContents:
         """The contents of a log; those read last if the topic was deleted."""
@@ -63,5 +67,6 @@ def _update_contents(log: PartitionLog, contents: LogContents) -> None:
             if header.producer_id == transaction.producer_id and batch.base_offset in offsets:
                 contents.aborted.update(range(batch.base_offset, batch.last_offset + 1))
     contents.start, contents.end = log.start_offset, log.end_offset
-    contents.lost = set(range(log.start_offset, log.end_offset)) - present
-    contents.present = present
+    lost_before = {offset for offset in contents.lost if offset >= log.start_offset}
+    contents.lost = (set(range(log.start_offset, log.end_offset)) - present) | lost_before
+    contents.present = present - contents.lost

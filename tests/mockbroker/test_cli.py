@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,11 @@ from kwire import Client
 from kwire.messages.describe_cluster import DescribeClusterRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.package_version import version_line
 from mockbroker import cli
+from tests.support.brokers.producer import record_batch
+from tests.support.stubborn_clients import LARGE_TOPIC, leave_answer_unread_at
 
 #: Of which the second has a port for two nodes.
 TWO_LISTENERS = (
@@ -41,6 +45,23 @@ def _running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
+def _large_record(topic_id: bytes) -> TopicProduceData:
+    partition = PartitionProduceData(index=0, records=record_batch(size=900_000))
+    return TopicProduceData(topic_id=topic_id, partition_data=[partition])
+
+
+def _wait_until_refused(address: str) -> None:
+    """Wait until nothing listens at HOST:PORT."""
+    host, port = address.rsplit(":", 1)
+    until_s = time.monotonic() + 15
+    while time.monotonic() < until_s:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except ConnectionError:
+            return
+    raise AssertionError(f"{address} still accepts connections")
+
+
 def test_the_first_line_is_the_bootstrap_list_and_a_signal_ends_it_well() -> None:
     with _running("--port", "0", "--nodes", "3", "--topic", "orders:6") as (process, bootstrap):
         assert len(bootstrap.split(",")) == 3
@@ -52,6 +73,55 @@ def test_the_first_line_is_the_bootstrap_list_and_a_signal_ends_it_well() -> Non
     assert [(topic.name, len(topic.partitions)) for topic in topics] == [("orders", 6)]
     assert rest == ""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_of_a_terminal_end_it_well(number: signal.Signals) -> None:
+    with _running("--port", "0") as (process, _):
+        process.send_signal(number)
+        _, log = process.communicate(timeout=15)
+
+    assert process.returncode == 0
+    assert "ended" in log
+
+
+def test_a_hangup_that_its_parent_ignores_is_ignored() -> None:
+    command = ["nohup", sys.executable, "-m", "mockbroker.cli", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().strip()
+            process.send_signal(signal.SIGHUP)
+            with Client(bootstrap) as client:
+                client.send(MetadataRequest(topics=None))
+            process.send_signal(signal.SIGTERM)
+
+            assert process.wait(timeout=15) == 0
+        finally:
+            process.kill()
+
+
+def test_a_second_signal_ends_it_at_once_while_it_waits_for_a_client() -> None:
+    arguments = ("--port", "0", "--topic", LARGE_TOPIC, "--control", "0", "--stop-grace", "3600")
+    with _running(*arguments) as (process, bootstrap), Client(bootstrap) as client:
+        topic = client.send(MetadataRequest(topics=None)).topics[0]
+        for _ in range(12):
+            client.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[_large_record(topic.topic_id)]))
+        with leave_answer_unread_at(bootstrap, topic.topic_id) as waiting:
+            waiting.recv(1, socket.MSG_PEEK)
+            process.send_signal(signal.SIGTERM)
+            _wait_until_refused(bootstrap)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+
+            assert process.wait(timeout=15) == -signal.SIGTERM
+
+
+def test_the_grace_of_its_end_has_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--port", "0", "--stop-grace", "-1"]) == 2
+    assert cli.main(["--port", "0", "--stop-grace", "nan"]) == 2
+
+    assert "stop-grace: -1000 ms; expected a number from 0 to 3600000" in capsys.readouterr().err
 
 
 def test_the_last_line_is_the_address_of_the_controller() -> None:

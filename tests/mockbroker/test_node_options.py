@@ -136,6 +136,28 @@ def test_a_property_of_a_node_acts_at_that_node_only() -> None:
     assert created == [[], ["new"]]
 
 
+def _described_topic(cluster: Cluster, node: int) -> tuple[str | None, int]:
+    resource = DescribeConfigsResource(2, "orders", ("retention.ms",))
+    with _at(cluster, node) as client:
+        [entry] = client.send(DescribeConfigsRequest(resources=[resource])).results[0].configs
+    return entry.value, entry.config_source
+
+
+def test_defaults_of_topics_and_groups_are_those_of_the_node() -> None:
+    properties = {1: {"log.retention.ms": 90_000, "group.consumer.session.timeout.ms": 50_000}}
+    with Cluster(nodes=2, topics=["orders"], node_properties=properties) as cluster:
+        topics = [_described_topic(cluster, node) for node in (0, 1)]
+        sessions = [
+            cluster.run(
+                lambda server, id_=node: server.core.state.nodes[id_].group_config("g")["consumer.session.timeout.ms"]
+            )
+            for node in (0, 1)
+        ]
+
+    assert topics == [("604800000", 5), ("90000", 4)]
+    assert sessions == [45_000, 50_000]
+
+
 def test_a_node_keeps_its_properties_over_a_restart_and_a_reset() -> None:
     with Cluster(nodes=2, node_properties={1: {"fetch.max.bytes": 2048}}, versions={1: "2.8"}) as cluster:
         cluster.stop_node(1)
@@ -159,7 +181,7 @@ def test_a_node_that_the_cluster_lacks_is_refused() -> None:
         (["--node-set", "1:broker.rack=b"], "node 1: the nodes are 0"),
         (["--node-set", "broker.rack=b"], "node-set: 'broker.rack=b' has not the form NODE:KEY=VALUE"),
         (["--node-set", "0:mockbroker.versions=1.0"], "'1.0' is no release"),
-        (["--node-set", "0:log.retention.ms=1"], "log.retention.ms is the same for all nodes here"),
+        (["--node-set", "0:num.partitions=3"], "num.partitions is the same for all nodes here"),
     ],
 )
 def test_the_command_refuses_wrong_properties_of_nodes(

@@ -8,6 +8,7 @@ from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddP
 from kwire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kwire.messages.end_txn import EndTxnRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
 from tests.nodes.coordinator_scenarios import find_coordinator
@@ -34,6 +35,30 @@ def describe_producers(client: ScenarioClient, node: int) -> Any:
     answer = client.send(node, DescribeProducersRequest([TopicRequest(_TOPIC, (0,))])).topics[0].partitions[0]
     rows = sorted(answer.active_producers, key=lambda row: row.producer_id)
     return [[row.last_sequence, row.current_txn_start_offset] for row in rows]
+
+
+def describe_producers_anywhere(client: ScenarioClient, node: int, partition: int = 0) -> Any:
+    """DescribeProducers by a node that may have no replica: the code, and the last sequences."""
+    answer = client.send(node, DescribeProducersRequest([TopicRequest(_TOPIC, (partition,))])).topics[0].partitions[0]
+    return [answer.error_code, [row.last_sequence for row in answer.active_producers]]
+
+
+def list_end_for_debugging(client: ScenarioClient, node: int) -> Any:
+    """ListOffsets with the replica id -2, which followers answer too: code and end offset."""
+    topic = ListOffsetsTopic(_TOPIC, [ListOffsetsPartition(0, timestamp=-1)])
+    row = client.send(node, ListOffsetsRequest(-2, topics=[topic]), 7).topics[0].partitions[0]
+    return [row.error_code, row.offset]
+
+
+def producers_at_followers(client: ScenarioClient, observed: dict[str, Any]) -> None:
+    """Every broker with a replica describes the producers, also of a partition without a leader."""
+    client.create_topic(_TOPIC, [(1, 2)])
+    producer = init_producer_id(client, None, 0)
+    observed["written"] = [produce_one(client, 1, producer, sequence) for sequence in range(2)]
+    client.wait_until(lambda: describe_producers_anywhere(client, 2), lambda row: row == [0, [1]])
+    observed["described"] = [describe_producers_anywhere(client, node) for node in range(3)]
+    observed["no partition"] = describe_producers_anywhere(client, 2, 1)
+    observed["end"] = [list_end_for_debugging(client, node) for node in range(3)]
 
 
 def init_producer_id(client: ScenarioClient, transactional_id: str | None, node: int) -> tuple[int, int]:
@@ -94,4 +119,4 @@ def producers_lose_what_they_wrote(client: ScenarioClient, observed: dict[str, A
     client.wait_for_partition(2, _TOPIC, isr=[1, 2])
 
 
-SCENARIOS = (producers_lose_what_they_wrote,)
+SCENARIOS = (producers_lose_what_they_wrote, producers_at_followers)

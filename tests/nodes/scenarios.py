@@ -11,6 +11,7 @@ from kwire.schema import RELEASES
 from tests.conversations.recordings import Recordings
 from tests.nodes import (
     balance_scenarios,
+    config_scenarios,
     coordinator_scenarios,
     dead_letter_scenarios,
     node_scenarios,
@@ -29,6 +30,7 @@ _MODULES = (
     node_scenarios,
     replica_scenarios,
     share_scenarios,
+    config_scenarios,
     coordinator_scenarios,
     producer_scenarios,
     balance_scenarios,

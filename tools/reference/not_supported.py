@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 from kwire import schema
+from mockbroker.config.plugins import PLUGIN_KEYS, PluginKey
 from mockbroker.handlers import ROUTES
 
 #: Parts that served APIs lack, and subjects without an API: subject, missing part, behaviour instead.
 NOTES: tuple[tuple[str, str, str], ...] = (
-    ("Persisters of share groups", "other than Kafka's default and no-op", "rejected with an error"),
     (
         "Data directories",
         "share editions, the persister `control-records`, and several log directories for one node",
         "the first two are rejected with `--data-dir`; `log.dirs` has no effect beside it",
     ),
-    ("SASL mechanisms", "GSSAPI (Kerberos), and callback handlers in Java", "rejected at startup"),
+    ("SASL mechanisms", "GSSAPI (Kerberos), and login modules in Java", "rejected at startup"),
     (
         "OAUTHBEARER",
-        "a JWKS over https: or of another machine, and token validators in Java",
+        "a JWKS over https: or of another machine",
         "rejected at startup; a file: URL and http: URLs of this machine work",
     ),
     ("TLS key stores", "JCEKS and BKS", "rejected when the listener is configured; PEM, PKCS12 and JKS work"),
     (
-        "Principals",
-        "`principal.builder.class`",
-        "Kafka's default builder: SASL users, and names of certificates by `ssl.principal.mapping.rules`",
-    ),
-    ("Client metrics", "receivers in Java", "clients may push if `metric.reporters` names any class but JmxReporter"),
-    (
         "Topology descriptions of streams groups",
-        "plugins in Java, and so their failures: errors 134 and 135, and status 2 of a description",
+        "the failures of plugins: errors 134 and 135, and status 2 of a description",
         "kept in memory if `group.streams.topology.description.plugin.class` names any class",
     ),
-    (
-        "Assignors of streams groups",
-        "those in Java, and warm-up tasks",
-        "`group.streams.assignors` may only name `sticky`, which in Kafka 4.4.0 assigns no warm-up tasks either",
-    ),
-    ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
-    (
-        "Quotas",
-        "`client.quota.callback.class`, and the rates as metrics",
-        "Kafka's default callback; throttle times are in the responses",
-    ),
+    ("Streams groups", "warm-up tasks", "none, as in Kafka 4.4.0, whose assignor `sticky` assigns none either"),
+    ("Quotas", "the rates as metrics", "throttle times are in the responses"),
     (
         "Limits of connections",
         "`max.connections.per.ip.overrides`, and `max.connections` of a listener",
@@ -85,7 +70,7 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "in a data directory, and rewritten by compaction; as in Kafka 4, producers cannot write them",
         "`Cluster.append_old_messages` adds them to a log in memory; compaction leaves them as they are",
     ),
-    ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
+    ("Tiered storage", "all of it", "all segments are local"),
     (
         "Older releases (`--versions`)",
         "API versions that Kafka 4 has removed, APIs between brokers, feature levels before 4.0",
@@ -112,6 +97,15 @@ does not list such an API, so clients do not use it. The codec has every message
 """
 
 
+_PLUGINS = """
+## Classes and plug-ins
+
+No Java is loaded. A configuration whose value names a class supports Kafka's own ones that have their effect here. With
+others, what would change answers is refused or logged as a warning at the start, and what would not is logged as information.
+`sasl.server.callback.handler.class` counts with the prefix of a listener and of a mechanism only, as in Kafka.
+"""
+
+
 def render_page() -> str:
     """The whole page, Markdown."""
     apis = [
@@ -122,7 +116,17 @@ def render_page() -> str:
     lines = [_HEAD, "## APIs", "", *([*head, *apis] if apis else ["All client APIs of Kafka 4.4 are supported."])]
     lines += ["", "## Other subjects", "", "| subject | missing | instead |", "|---|---|---|"]
     lines += [f"| {subject} | {missing} | {instead} |" for subject, missing, instead in NOTES]
+    lines += [_PLUGINS, "| configuration | supported | others | instead |", "|---|---|---|---|"]
+    lines += [
+        f"| `{key.name}` | {_supported_values(key)} | {key.treatment.value} | {key.effect} |"
+        for key in PLUGIN_KEYS.values()
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _supported_values(key: PluginKey) -> str:
+    """The values without their packages."""
+    return ", ".join(f"`{name.rpartition('.')[2]}`" for name in key.supported if name) or "none"
 
 
 def _missing() -> list[schema.MessageSpec]:

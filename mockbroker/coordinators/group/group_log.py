@@ -167,7 +167,9 @@ class GroupLog:
         group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
         configs, broker_config = self._cluster.configs, dict(self._config)
         self.groups.resume_groups(
-            group_ids, settings=lambda name: {**broker_config, **configs.group(name)}, now_ms=now_ms
+            group_ids,
+            settings=lambda name: {**broker_config, **configs.group(name, self._logs.node_id)},
+            now_ms=now_ms,
         )
         if self._cluster.rules.offsets.resumes_deletions:
             self._resume_deletions(group_ids, now_ms)

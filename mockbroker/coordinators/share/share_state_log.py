@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
 
+#: The answers of a shard that has read the state; other errors are answered without it.
+_REFUSED_BY_STATE = frozenset(
+    {
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
 T = TypeVar("T")
 
 
@@ -152,22 +162,21 @@ class ShareStateLog:
         self._written = self._latest[shard] = LogPosition(topic.topic_id, shard, log.end_offset)
         self.schedule_maintenance(now_ms=now_ms)
 
-    def execute(
-        self, operation: Callable[[], T], key: ShareKey | None = None
-    ) -> tuple[T | KafkaError, LogPosition | None]:
+    def execute(self, operation: Callable[[], T], key: ShareKey) -> tuple[T | KafkaError, LogPosition | None]:
         """Run one operation on one share partition.
 
-        key: an operation that writes nothing waits for the previous write, whose effect it has read; None if the
-        operation never waits. Returns: the answer, and the position that must be committed before it is sent.
+        An operation that writes nothing, and one that is refused by the state, waits for the previous write, whose
+        effect it has read. Returns: the answer, and the position that must be committed before it is sent. Source:
+        Kafka's CoordinatorRuntime.waitForPendingWrites; all operations of its share coordinator are write operations.
         """
         self._written = None
         try:
-            answer = operation()
-            if self._written is None and key is not None:
-                self._written = self._latest.get(self._shard_of(key))
-            return answer, self._written
+            answer: T | KafkaError = operation()
         except KafkaError as error:
-            return error, None
+            if error.code not in _REFUSED_BY_STATE:
+                return error, None
+            answer = error
+        return answer, self._written or self._latest.get(self._shard_of(key))
 
     def replication_error(self, written: LogPosition, *, since_ms: int, now_ms: int) -> KafkaError | None:
         """The error of a write, or None when all in-sync replicas have it.

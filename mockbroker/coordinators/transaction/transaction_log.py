@@ -136,7 +136,7 @@ class TransactionLog:
     def _require_in_sync(self, partition: Partition) -> None:
         if len(partition.isr) >= len(partition.replicas):
             return  # No more are ever required.
-        least = min_in_sync(self._cluster.configs.topic(_TOPIC_NAME), len(partition.replicas))
+        least = min_in_sync(self._cluster.configs.topic(_TOPIC_NAME, self._logs.node_id), len(partition.replicas))
         if len(partition.isr) < least:
             text = f"{len(partition.isr)} replica(s) in sync, not {least}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)

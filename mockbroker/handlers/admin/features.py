@@ -28,9 +28,9 @@ def update_features(request: UpdateFeaturesRequest, ctx: Context) -> Outcome:
             ctx.cluster.configs.set_cluster_min_isr()
     rows = []
     if ctx.api_version < _NO_ROWS_SINCE:
-        # Kafka reports success for each feature with the message of error 0.
-        none = "The operation completed successfully."
-        rows = [UpdatableFeatureResult(update.name, ErrorCode.NONE, none) for update in updates]
+        # Kafka reports success for each feature with the name of error 0.
+        none = ErrorCode.NONE
+        rows = [UpdatableFeatureResult(update.name, none, none.name) for update in updates]
     return Reply(UpdateFeaturesResponse(error_message=None, results=rows))
 
 

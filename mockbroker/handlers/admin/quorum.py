@@ -103,7 +103,8 @@ def _check_voter_request(cluster_id: str | None, voter: int, directory_id: bytes
     """Raises: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, INVALID_REQUEST."""
     authorize_cluster(AclOperation.ALTER, ctx, message="ALTER is not allowed.")
     if cluster_id is not None and cluster_id != ctx.cluster.cluster_id:
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {ctx.cluster.cluster_id}")
+        why = f"the id {cluster_id!r} is not that of this cluster, {ctx.cluster.cluster_id}"
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
     if voter < 0 or directory_id == uuids.ZERO:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"voter {voter} with directory {uuids.to_text(directory_id)}")
 

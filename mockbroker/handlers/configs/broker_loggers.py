@@ -10,6 +10,7 @@ from kwire.messages.describe_configs import (
 )
 from kwire.messages.incremental_alter_configs import AlterConfigsResource
 from mockbroker.engine.context import Context
+from mockbroker.handlers.configs.node_names import names_node
 from mockbroker.handlers.shared.authorize import AclOperation, authorize_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.config_changes import ConfigChange, ConfigOperation
@@ -45,12 +46,13 @@ def alter_loggers(resource: AlterConfigsResource, ctx: Context, *, validate_only
             if ctx.cluster.release.admin.checks_logger_operations:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.config_operation} is not an operation")
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        changes.append(ConfigChange(config.name, ConfigOperation(config.config_operation), config.value))
-    ctx.node.loggers.check_changes(changes)
+        change = ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
+        ctx.node.loggers.check_change(change)
+        changes.append(change)
     if not validate_only:
         ctx.node.loggers.apply_changes(changes)
 
 
 def _require_this_broker(name: str, ctx: Context) -> None:
-    if name != str(ctx.node.node_id):
+    if not names_node(name, ctx.node.node_id):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {ctx.node.node_id}, not {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,14 +17,23 @@ from mockbroker.config.keys import Scope
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.configs.broker_loggers import alter_loggers, describe_loggers
+from mockbroker.handlers.configs.node_names import NODE_ID_MAX, names_node, parse_node_id
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, authorize_cluster
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.java.hash_order import JavaMap
 from mockbroker.state.metadata import config_entries
 from mockbroker.state.metadata.broker_threads import check_broker_threads
 from mockbroker.state.metadata.cluster_image import validate_topic_name
-from mockbroker.state.metadata.config_changes import ConfigChange, ConfigOperation, apply_changes, replace_config
+from mockbroker.state.metadata.config_changes import (
+    ConfigChange,
+    ConfigOperation,
+    apply_changes,
+    replace_config,
+    require_list,
+)
 from mockbroker.state.metadata.config_entries import ConfigEntry
 from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.topics import java_hash
 
 
 class _Resource(Protocol):
@@ -37,9 +45,6 @@ C = TypeVar("C", incremental.AlterableConfig, replace.AlterableConfig)
 Q = TypeVar("Q", incremental.AlterConfigsResource, replace.AlterConfigsResource)
 R = TypeVar("R")
 
-#: Node ids are parsed as Java's Integer.parseInt does.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
-_NODE_ID_MAX = 2**31 - 1
 _SCOPES = {
     ResourceKind.TOPIC: Scope.TOPIC,
     ResourceKind.BROKER: Scope.BROKER,
@@ -183,7 +188,7 @@ def _describe_resource(
     except KafkaError as error:
         return _error_rows([row], error, describe.DescribeConfigsResult)[0]
     source = ctx.cluster.config_api_dialect or config_entries
-    entries = source.describe_entries(ctx.cluster.configs, resource, row.configuration_keys)
+    entries = source.describe_entries(ctx.cluster.configs, resource, row.configuration_keys, ctx.node.node_id)
     texts = _documentation(resource.kind) if request.include_documentation else {}
     rows = [_entry_row(entry, texts.get(entry.name), synonyms=request.include_synonyms) for entry in entries]
     return describe.DescribeConfigsResult(
@@ -242,7 +247,7 @@ def _parse_resource(resource_type: int, name: str, ctx: Context) -> Resource:
     if resource_type in (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS):
         return Resource(ResourceKind(resource_type), name)
     if resource_type == ResourceKind.BROKER:
-        if name and not (_INTEGER.fullmatch(name) and int(name) == ctx.node.node_id):
+        if name and not names_node(name, ctx.node.node_id):
             why = f"this is broker {ctx.node.node_id}; {name!r} is neither its id nor empty"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         return Resource(ResourceKind.BROKER, name)
@@ -256,10 +261,11 @@ def _parse_altered_resource(resource_type: int, name: str, ctx: Context) -> Reso
     """
     if resource_type != ResourceKind.BROKER or not name or not ctx.is_at_controller:
         return _parse_resource(resource_type, name, ctx)
-    if not _INTEGER.fullmatch(name) or not 0 <= int(name) <= _NODE_ID_MAX:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id, a number from 0 to {_NODE_ID_MAX}")
+    node_id = parse_node_id(name)
+    if node_id is None or node_id < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id, a number from 0 to {NODE_ID_MAX}")
     controller = ctx.cluster.controller
-    if int(name) not in ctx.cluster.nodes and (controller is None or int(name) not in controller.fenced):
+    if node_id not in ctx.cluster.nodes and (controller is None or node_id not in controller.fenced):
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {name}")
     return Resource(ResourceKind.BROKER, name)
 
@@ -272,7 +278,7 @@ def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, valida
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
-    after = apply_changes(ctx.cluster.configs, resource, _parse_changes(row, configs))
+    after = apply_changes(ctx.cluster.configs, resource, _parse_changes(resource, configs, ctx))
     return _plan_override(resource, after, ctx)
 
 
@@ -323,15 +329,30 @@ def _require_topic_exists(resource: Resource, ctx: Context) -> None:
 
 
 def _parse_changes(
-    row: incremental.AlterConfigsResource, configs: Sequence[incremental.AlterableConfig]
+    resource: Resource, configs: Sequence[incremental.AlterableConfig], ctx: Context
 ) -> list[ConfigChange]:
-    """Raises: INVALID_REQUEST or _ControllerFailure for an operation that does not exist."""
-    changes = []
+    """The changes of a resource, in the order of Kafka's controller: that of a Java map of their names.
+
+    A broker rejects an operation that does not exist before it looks at anything else of its own changes. With other
+    resources Kafka's controller fails at such an operation, unless it has found a key before that is no list.
+    Raises: INVALID_REQUEST, INVALID_CONFIG, _ControllerFailure. Source: Kafka's ConfigurationControlManager; pinned by
+    the conversations other-alter-configs-operations*.
+    """
+    by_name = JavaMap[str, incremental.AlterableConfig](java_hash)
     for config in configs:
-        if config.config_operation not in ConfigOperation._value2member_map_:
-            # A broker checks changes of its own; with others Kafka's controller fails.
-            if row.resource_type == ResourceKind.BROKER:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
+        by_name[config.name] = config
+        if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller and not _is_operation(config):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
+    changes = []
+    for name in by_name:
+        config = by_name[name]
+        if not _is_operation(config):
             raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
-        changes.append(ConfigChange(config.name, ConfigOperation(config.config_operation), config.value))
+        change = ConfigChange(name, ConfigOperation(config.config_operation), config.value)
+        require_list(ctx.cluster.configs, resource, change)
+        changes.append(change)
     return changes
+
+
+def _is_operation(config: incremental.AlterableConfig) -> bool:
+    return config.config_operation in ConfigOperation._value2member_map_

@@ -43,9 +43,9 @@ def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
     if request.endpoint_type == _BROKERS:
         has_types = ctx.api_version >= _ENDPOINT_TYPES_SINCE
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if has_types else ErrorCode.INVALID_REQUEST
-        raise KafkaError(code, "this listener is for controllers, not for brokers")
+        raise KafkaError(code, "this endpoint is of type CONTROLLER, and the request wants one of type BROKER")
     if request.endpoint_type != _CONTROLLERS:
-        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is not supported")
     endpoint, voter = ctx.cluster.controller_endpoint, voter_id(ctx)
     assert endpoint is not None
     includes_operations = request.include_cluster_authorized_operations

@@ -14,7 +14,6 @@ from mockbroker.engine.context import Context
 from mockbroker.handlers.groups.member_ids import random_kafka_uuid
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.group.classic_members import JoinResult, SyncResult
-from mockbroker.state.group.consumer_assignors import ASSIGNORS
 from mockbroker.state.group.consumer_members import ConsumerJoin
 from mockbroker.state.group.coordinator_records import ClassicProtocolMetadata
 from mockbroker.state.group.group import group_by_topic
@@ -55,8 +54,6 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
         parsed_subscription = decode_subscription(protocols[0][1], ctx.cluster.metadata)
     except WireError:
         raise KafkaError(ctx.cluster.release.groups.unreadable_subscription_error) from None
-    configured = ctx.node.config["group.consumer.assignors"]
-    assert isinstance(configured, list)
     return group.join_classic(
         ConsumerJoin(
             member_id,
@@ -72,9 +69,9 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
             parsed_subscription.owned,
             ClassicProtocolMetadata(request.session_timeout_ms, protocols),
         ),
-        settings=ctx.cluster.configs.group(request.group_id),
+        settings=ctx.node.group_config(request.group_id),
         broker=ctx.node.config,
-        assignor=next((name for name in configured if name in ASSIGNORS), next(iter(ASSIGNORS))),
+        assignor=ctx.node.config.consumer_assignors[0],
         now_ms=ctx.now_ms,
     )
 

@@ -19,7 +19,6 @@ from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, aut
 from mockbroker.handlers.shared.await_replication import await_replication
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.group.classic_group import ClassicGroup
-from mockbroker.state.group.consumer_assignors import ASSIGNORS
 from mockbroker.state.group.consumer_group import ConsumerGroup
 from mockbroker.state.group.consumer_members import (
     LEAVE_GROUP_STATIC_MEMBER_EPOCH,
@@ -58,7 +57,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
     else:
         group = groups.get_consumer_group(request.group_id)
     join = _join_request(request, ctx)
-    settings = ctx.cluster.configs.group(request.group_id)
+    settings = ctx.node.group_config(request.group_id)
     heartbeat = group.heartbeat(
         join, settings=settings, broker=ctx.node.config, default_assignor=assignors[0], now_ms=ctx.now_ms
     )
@@ -100,10 +99,8 @@ def _find_or_create_group(request: ConsumerGroupHeartbeatRequest, ctx: Context) 
 
 
 def _enabled_assignors(ctx: Context) -> list[str]:
-    """The enabled assignors, the default first; custom classes are not supported."""
-    configured = ctx.node.config["group.consumer.assignors"]
-    assert isinstance(configured, list)
-    return [name for name in configured if name in ASSIGNORS] or list(ASSIGNORS)
+    """The enabled assignors, the default first."""
+    return ctx.node.config.consumer_assignors
 
 
 def _validate_request(request: ConsumerGroupHeartbeatRequest, assignors: list[str], api_version: int) -> None:

@@ -95,7 +95,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, ctx: Context) -> Outcome:
         if not is_verification_required(support, ctx):
             return Reply(commit(None, ctx))
         adds = support is ClientSupport.ADDS_PARTITIONS
-        guard = log.start_verification(request.producer_id, request.producer_epoch, -1, adds=adds)
+        guard = log.start_verification(request.producer_id, request.producer_epoch, -1, adds=adds, now_ms=ctx.now_ms)
     except KafkaError as error:
         return Reply(_build_response(request, _COORDINATOR_ERRORS.get(error.code, error.code), ctx))
     if guard is NO_GUARD:

@@ -75,5 +75,5 @@ def _replication_result(awaited_row: AwaitedRow, ctx: Context) -> ErrorCode | No
     topic = ctx.cluster.metadata.topic_by_id(awaited_row.topic_id)
     assert topic is not None
     partition = topic.partitions[awaited_row.row.index]
-    least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
+    least = min_in_sync(ctx.node.topic_config(topic.name), len(partition.replicas))
     return ErrorCode.NONE if len(partition.isr) >= least else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

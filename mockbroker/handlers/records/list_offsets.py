@@ -32,6 +32,8 @@ _NOT_AVAILABLE_SINCE = 5
 #: There is no tiered storage, so that nothing is found.
 _WITHOUT_TIERS = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 _CONSUMER = -1
+#: A consumer that looks at any replica.
+_DEBUGGING = -2
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
 
@@ -81,7 +83,12 @@ def _partition_row(
         topic = ctx.cluster.metadata.topic(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        log = ctx.node.logs.find_log(topic.topic_id, row.partition_index, leader_epoch=row.current_leader_epoch)
+        log = ctx.node.logs.find_log(
+            topic.topic_id,
+            row.partition_index,
+            leader_epoch=row.current_leader_epoch,
+            of_any_replica=request.replica_id == _DEBUGGING,
+        )
     except KafkaError as error:
         return _error_row(row, error.code)
     is_consumer = request.replica_id == _CONSUMER

@@ -78,7 +78,10 @@ def refuse_offset_for_leader_epoch(
 
 
 def describe_producers(request: DescribeProducersRequest, ctx: Context) -> Outcome:
-    """Return the active producers of partitions. Pinned by the conversation other-describe-producers."""
+    """Return the active producers of partitions, as any broker with a replica knows them.
+
+    Pinned by the conversation other-describe-producers and the scenario describe-producers-at-followers.
+    """
     topics = [
         TopicResponse(topic.name, [_describe_producers(topic.name, index, ctx) for index in topic.partition_indexes])
         for topic in request.topics
@@ -95,12 +98,14 @@ def refuse_describe_producers(request: DescribeProducersRequest, error: KafkaErr
     return response
 
 
-def _find_log(name: str, index: int, ctx: Context, *, leader_epoch: int = -1) -> PartitionLog:
+def _find_log(
+    name: str, index: int, ctx: Context, *, leader_epoch: int = -1, of_any_replica: bool = False
+) -> PartitionLog:
     """Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, and the codes of wrong epochs."""
     topic = ctx.cluster.metadata.topic(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server has no such topic.")
-    return ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=leader_epoch)
+    return ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=leader_epoch, of_any_replica=of_any_replica)
 
 
 def _delete_records(name: str, row: DeleteRecordsPartition, ctx: Context) -> DeleteRecordsPartitionResult:
@@ -110,7 +115,7 @@ def _delete_records(name: str, row: DeleteRecordsPartition, ctx: Context) -> Del
         log = _find_log(name, row.partition_index, ctx)
         if topic is not None and topic.internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        policy = ctx.cluster.configs.topic(name)["cleanup.policy"]
+        policy = ctx.node.topic_config(name)["cleanup.policy"]
         if isinstance(policy, list) and "delete" not in policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         if topic is not None and ctx.cluster.rules.state.in_partition_log:
@@ -140,7 +145,7 @@ def _describe_producers(name: str, index: int, ctx: Context) -> PartitionRespons
     try:
         validate_topic_name(name)
         authorize(AclOperation.READ, ResourceType.TOPIC, name, ctx, message=f"READ of topic {name} is not allowed.")
-        log = _find_log(name, index, ctx)
+        log = _find_log(name, index, ctx, of_any_replica=True)
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.message)
     rows = [

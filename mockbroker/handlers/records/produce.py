@@ -214,14 +214,14 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
         log = ctx.node.logs.find_log(topic.topic_id, index)
         log_start = log.start_offset
         if acks == -1 and len(partition.isr) < len(partition.replicas):
-            least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
+            least = min_in_sync(ctx.node.topic_config(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
         appended = log.append(records, now_ms=ctx.now_ms, guard=guard)
     except KafkaError as error:
-        return _error_row(index, error, log_start=log_start)
+        return _error_row(index, error, log_start=log_start, name=f"{topic.name}-{index}")
     row = PartitionProduceResponse(
         index=index,
         base_offset=appended.first_offset,
@@ -234,14 +234,16 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
     return row
 
 
-def _error_row(index: int, error: KafkaError, *, log_start: int = -1) -> PartitionProduceResponse:
+def _error_row(index: int, error: KafkaError, *, log_start: int = -1, name: str = "") -> PartitionProduceResponse:
+    """The row of an error. name: of the partition, which the messages about single records contain, as Kafka's do."""
     row = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1)
     if error.code not in _WITHOUT_LOG_START:
         row.log_start_offset = log_start
     if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError):
         row.error_message = error.message
     if isinstance(error, RecordsRefusedError):
-        row.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
+        row.error_message = f"{name}: {error.message}"
+        row.record_errors = [BatchIndexAndErrorMessage(at, f"{name}: {why}") for at, why in error.record_errors]
     return row
 
 

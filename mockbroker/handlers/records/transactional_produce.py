@@ -83,7 +83,9 @@ def _start_verifications(
     for (_, topic_id, index), batch in batches.items():
         try:
             log = ctx.node.logs.find_log(topic_id, index)
-            guard = log.start_verification(batch.producer_id, batch.producer_epoch, batch.base_sequence, adds=adds)
+            guard = log.start_verification(
+                batch.producer_id, batch.producer_epoch, batch.base_sequence, adds=adds, now_ms=ctx.now_ms
+            )
             guards[topic_id, index] = guard
         except KafkaError as error:
             guards[topic_id, index] = error

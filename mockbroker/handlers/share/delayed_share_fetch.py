@@ -72,7 +72,7 @@ class DelayedShareFetch(msgspec.Struct):
         """Find the session's share partitions, in their order for this epoch (share-semantics 1.7 and 4.4)."""
         request = self.request
         # The group's present level: a change does not affect a waiting fetch.
-        level = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]
+        level = ctx.node.group_config(self.acknowledgements.group_id)["share.isolation.level"]
         self.isolation = _ISOLATIONS[str(level).lower()]
         readable = []
         for key, entry in self.session.partitions.items():
@@ -271,7 +271,7 @@ class DelayedShareFetch(msgspec.Struct):
 
     def _build_response(self, ctx: Context, rows: dict[PartitionKey, PartitionData]) -> ShareFetchResponse:
         epoch = self.request.share_session_epoch
-        lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
+        lock_ms = ctx.node.group_config(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
         assert isinstance(lock_ms, int)
         is_throttled = ctx.throttle is not None and self._is_throttled(ctx, ctx.throttle, rows)
         if epoch > INITIAL_EPOCH:

@@ -198,7 +198,7 @@ def _acknowledge_response(work: PendingAcknowledgements, group_id: str, ctx: Con
         if topic is None:
             topic = topics[key.topic_id] = ShareAcknowledgeTopicResponse(key.topic_id)
         topic.partitions.append(data)
-    lock_ms = ctx.cluster.configs.group(group_id)["share.record.lock.duration.ms"]
+    lock_ms = ctx.node.group_config(group_id)["share.record.lock.duration.ms"]
     assert isinstance(lock_ms, int)
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=lock_ms,

@@ -64,7 +64,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     if request.member_epoch == _LEAVE_EPOCH:
         group.leave(request.member_id, now_ms=ctx.now_ms)
         return Reply(HeartbeatResponse(member_id=request.member_id, member_epoch=_LEAVE_EPOCH))
-    settings = ctx.cluster.configs.group(request.group_id)
+    settings = ctx.node.group_config(request.group_id)
     join = ShareJoin(
         request.member_id,
         request.member_epoch,

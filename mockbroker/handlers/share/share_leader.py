@@ -51,7 +51,7 @@ def get_partition_of_node(node: Node, cluster: ClusterState, key: ShareKey, *, n
     partition = node.share_partitions.get(*key)
     if partition is None:
         partition = node.share_partitions.get_or_create(
-            *key, leader_epoch=metadata_partition.leader_epoch, settings=cluster.configs.group(key.group_id)
+            *key, leader_epoch=metadata_partition.leader_epoch, settings=node.group_config(key.group_id)
         )
     if partition.status is PartitionStatus.EMPTY:
         partition.status = PartitionStatus.INITIALIZING
@@ -62,7 +62,7 @@ def get_partition_of_node(node: Node, cluster: ClusterState, key: ShareKey, *, n
 def _load_state(partition: SharePartition, node: Node, cluster: ClusterState, since_ms: int) -> None:
     """Read the state from the share coordinator; waiting requests are woken when it is loaded or has failed."""
     key = ShareKey(partition.group_id, partition.topic_id, partition.partition_index)
-    settings = cluster.configs.group(partition.group_id)
+    settings = node.group_config(partition.group_id)
 
     def loaded(answer: StoredState | KafkaError, now_ms: int) -> None:
         if partition.status is not PartitionStatus.INITIALIZING:

@@ -246,11 +246,10 @@ def _handle_partitions(
                 authorize_cluster(AclOperation.CLUSTER_ACTION, ctx, message=message)
                 return handle_row(key, requested)
 
-            waits_for_writes = classes.row is not summary.PartitionResult
-            answer, written = ctx.node.share_states.execute(handle, share_key if waits_for_writes else None)
+            answer, written = ctx.node.share_states.execute(handle, share_key)
             if isinstance(answer, KafkaError):
                 answer = _set_error(classes.row(requested.partition), answer)
-            elif written is not None:
+            if written is not None:
                 positions[topic.topic_id, requested.partition] = written
             # A share partition that is listed twice is handled twice; the later row is returned.
             topic_rows[requested.partition] = answer

@@ -7,7 +7,7 @@ from functools import partial
 
 from kwire.messages import streams_group_describe as describe
 from kwire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-from mockbroker.config.broker_config import STREAMS_ASSIGNOR
+from mockbroker.config.plugins import STREAMS_ASSIGNOR
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.groups.group_describe import describe_groups, error_rows

@@ -90,8 +90,14 @@ def _check_first_heartbeat(request: StreamsGroupHeartbeatRequest) -> str | None:
         return None
     if request.rebalance_timeout_ms == -1:
         return "The first heartbeat has to contain RebalanceTimeoutMs."
-    if any(tasks is None or tasks for tasks in (request.active_tasks, request.standby_tasks, request.warmup_tasks)):
-        return "The task lists of a joining member have to be empty lists."
+    tasks_by_name = {
+        "ActiveTasks": request.active_tasks,
+        "StandbyTasks": request.standby_tasks,
+        "WarmupTasks": request.warmup_tasks,
+    }
+    for name, tasks in tasks_by_name.items():
+        if tasks is None or tasks:
+            return f"{name} of a joining member have to be an empty list."
     if request.topology is None:
         return "The first heartbeat has to contain the Topology."
     for subtopology in request.topology.subtopologies:

@@ -16,9 +16,10 @@ _BROKERS, _CONTROLLERS = 1, 2
 def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
     """Return the brokers; brokers cannot list controllers. Pinned by the conversation other-describe-cluster."""
     if request.endpoint_type == _CONTROLLERS:
-        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this listener is for brokers, not for controllers")
+        why = "this endpoint is of type BROKER, and the request wants one of type CONTROLLER"
+        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why)
     if request.endpoint_type != _BROKERS:
-        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is not supported")
     includes_operations = request.include_cluster_authorized_operations
     return Reply(
         DescribeClusterResponse(

@@ -208,8 +208,9 @@ def _plan_topic(creatable: CreatableTopic, ctx: Context) -> _Plan:
             ErrorCode.INVALID_REQUEST, "with a manual assignment, replication factor and partition count are -1"
         )
     assignments = {row.partition_index: row.broker_ids for row in creatable.assignments}
-    if len(assignments) != len(creatable.assignments):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+    for index, count in Counter(row.partition_index for row in creatable.assignments).items():
+        if count > 1:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {index} is assigned {count} times")
     return _Plan(metadata.plan_topic(creatable.name, assignments=assignments), given)
 
 
@@ -238,5 +239,5 @@ def _find_topic_to_delete(name: str | None, topic_id: bytes, ctx: Context, *, ti
     topic = metadata.topic_by_id(topic_id) if name is None else metadata.topic(name)
     if topic is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise KafkaError(unknown, "This server has no such topic.")
+        raise KafkaError(unknown, f"This server has no topic with this {'ID' if name is None else 'name'}.")
     return topic

@@ -63,10 +63,14 @@ class ReplicaChecker:
 
     def check(self) -> None:
         """Check every partition. Raises: Violation."""
+        histories = self._histories
         for topic in self._core.state.metadata.topics():
             for partition in topic.partitions:
                 key = (topic.topic_id, partition.index)
-                self._check_partition(topic, partition, self._histories.setdefault(key, _History()))
+                history = histories.get(key)
+                if history is None:
+                    history = histories[key] = _History()
+                self._check_partition(topic, partition, history)
 
     def _check_partition(self, topic: Topic, partition: Partition, history: _History) -> None:
         logs = list(self._replica_logs(topic, partition))
@@ -97,8 +101,9 @@ class ReplicaChecker:
         history.epoch, history.high_watermark = partition.leader_epoch, leader_log.high_watermark
 
     def _replica_logs(self, topic: Topic, partition: Partition) -> Iterator[tuple[int, PartitionLog]]:
+        key = (topic.topic_id, partition.index)
         for node_id in partition.replicas:
-            log = self._store.find_replica_log(node_id, topic, partition.index)
+            log = self._store.find_node_log(node_id, key)
             if log is not None:
                 yield node_id, log
 

@@ -38,25 +38,24 @@ class BrokerLoggers:
         """The effective levels of these loggers as far as they exist, or of all without names."""
         return {name: self._effective_level(name) for name in self._levels if not names or name in names}
 
-    def check_changes(self, changes: Sequence[ConfigChange]) -> None:
-        """Reject invalid changes as Kafka's RuntimeLoggerManager does.
+    def check_change(self, change: ConfigChange) -> None:
+        """Reject an invalid change as Kafka's RuntimeLoggerManager does.
 
         Raises: INVALID_CONFIG for an unknown logger or level, INVALID_REQUEST for an operation that is not supported.
         """
-        for change in changes:
-            if change.operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
-                message = f"{change.operation.name} operation is not allowed for a broker logger"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-            if change.name not in self._levels:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
-            if change.operation is ConfigOperation.SET and change.value not in LEVELS:
-                message = f"{change.name}: {change.value!r} is none of {', '.join(LEVELS)}"
-                raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-            if change.operation is ConfigOperation.DELETE and change.name == ROOT:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "the level of the root logger cannot be removed")
+        if change.operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
+            message = f"{change.operation.name} operation is not allowed for a BROKER_LOGGER"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if change.name not in self._levels:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+        if change.operation is ConfigOperation.SET and change.value not in LEVELS:
+            message = f"{change.name}: {change.value!r} is none of {', '.join(LEVELS)}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        if change.operation is ConfigOperation.DELETE and change.name == ROOT:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the level of the root logger cannot be removed")
 
     def apply_changes(self, changes: Sequence[ConfigChange]) -> None:
-        """Apply changes that `check_changes` has accepted."""
+        """Apply changes that `check_change` has accepted."""
         for change in changes:
             self._levels[change.name] = change.value if change.operation is ConfigOperation.SET else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.error_codes import ErrorCode
-from mockbroker.config.broker_config import check_cleaner_memory
+from mockbroker.config.cleaner_checks import check_cleaner_memory
 from mockbroker.config.keys import ConfigError, Scope
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.configs import ALL_BROKERS, Configs, Resource, ResourceKind

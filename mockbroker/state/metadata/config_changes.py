@@ -9,8 +9,10 @@ from enum import IntEnum
 import msgspec
 
 from kwire.error_codes import ErrorCode
-from mockbroker.config.broker_config import STREAMS_ASSIGNOR, cross_check
+from mockbroker.config.broker_config import cross_check
+from mockbroker.config.cleaner_checks import check_compaction_lags
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigType, Scope, Value, config_keys, format_value
+from mockbroker.config.plugins import STREAMS_ASSIGNOR
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.client_metrics import check_subscription
 from mockbroker.state.metadata.configs import ALL_BROKERS, TOPIC_SYNONYMS, Configs, Resource, ResourceKind
@@ -18,6 +20,7 @@ from mockbroker.state.metadata.topics import validate_topic_name
 from mockbroker.state.settings import read_int
 
 _VALUE_LENGTH_MAX = 32_767
+_COMPACTION_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 _SCOPES = {ResourceKind.TOPIC: Scope.TOPIC, ResourceKind.BROKER: Scope.BROKER, ResourceKind.GROUP: Scope.GROUP}
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.")
 
@@ -182,10 +185,18 @@ def check_topic(configs: Configs, name: str, given: Mapping[str, str]) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     validate_topic_name(name)
-    for key, value in _parse_values(configs.static.known_keys(Scope.TOPIC), given).items():
+    known_keys = configs.static.known_keys(Scope.TOPIC)
+    typed = _parse_values(known_keys, given)
+    for key, value in typed.items():
         # The mock has no remote storage, like a broker without remote.log.storage.system.enable.
         if key == "remote.storage.enable" and value is True:
             raise ConfigError("remote.storage.enable: the broker has no remote storage")
+    check_compaction_lags(
+        *(
+            (key, typed[key] if key in typed else configs.inherited_value(known_keys[key], configs.controller_id))
+            for key in _COMPACTION_LAGS
+        )
+    )
 
 
 def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str]) -> None:
@@ -199,7 +210,9 @@ def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str])
         extra[name].parse(given[name])
     known_keys = configs.static.known_keys(Scope.GROUP)
     typed = _parse_values(known_keys, {name: text for name, text in given.items() if name not in extra})
-    values = {name: typed.get(name, configs.inherited_value(key)) for name, key in known_keys.items()}
+    values = {
+        name: typed.get(name, configs.inherited_value(key, configs.controller_id)) for name, key in known_keys.items()
+    }
     for pattern in _BOUNDED:
         low, high = (read_int(configs.static, f"group.{pattern.format(end)}") for end in ("min.", "max."))
         name = pattern.format("")
@@ -275,17 +288,24 @@ def _check_elr(resource: Resource, changes: Sequence[ConfigChange], after: Mappi
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
+def require_list(configs: Configs, resource: Resource, change: ConfigChange) -> None:
+    """Reject a change of an entry of a list where the key has no list. Raises: INVALID_CONFIG."""
+    if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        key = _list_key(configs, resource, change.name)
+        if key is None or key.type is not ConfigType.LIST:
+            message = f"Can't {change.operation.name} to key {change.name}: its type is not LIST."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
 def _apply_change(configs: Configs, current: str | None, change: ConfigChange, resource: Resource) -> str | None:
     if change.operation is ConfigOperation.DELETE:
         return None
     assert change.value is not None
     if change.operation is ConfigOperation.SET:
         return change.value
+    require_list(configs, resource, change)
     key = _list_key(configs, resource, change.name)
-    if key is None or key.type is not ConfigType.LIST:
-        message = f"Can't {change.operation.name} to key {change.name}: its type is not LIST."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    before = format_value(key.default) if current is None else current
+    before = format_value(key.default) if current is None and key else current
     parts = [part for part in (before or "").split(",") if part]
     values = change.value.split(",")
     if change.operation is ConfigOperation.APPEND:

@@ -32,6 +32,18 @@ _OF_MECHANISMS = (
     "connections.max.reauth.ms",
 )
 
+#: Resources whose configurations of a scope are listed, and the source of what is set for them.
+_SCOPES = {
+    ResourceKind.TOPIC: Scope.TOPIC,
+    ResourceKind.GROUP: Scope.GROUP,
+    ResourceKind.CLIENT_METRICS: Scope.CLIENT_METRICS,
+}
+_SOURCES = {
+    ResourceKind.TOPIC: ConfigSource.TOPIC,
+    ResourceKind.GROUP: ConfigSource.GROUP,
+    ResourceKind.CLIENT_METRICS: ConfigSource.CLIENT_METRICS,
+}
+
 
 class Synonym(msgspec.Struct, frozen=True):
     """A name and a value that an effective value is derived from."""
@@ -60,54 +72,57 @@ class ConfigApiDialect(Protocol):
         """The released names of the configurations of a request, given as (name, value)."""
 
     def describe_entries(
-        self, configs: Configs, resource: Resource, names: Collection[str] | None
+        self, configs: Configs, resource: Resource, names: Collection[str] | None, node_id: int
     ) -> list[ConfigEntry]:
         """The entries of a resource by the edition's names."""
 
 
-def describe_entries(configs: Configs, resource: Resource, names: Collection[str] | None) -> list[ConfigEntry]:
-    """The entries of a resource; unknown requested names are omitted, as in Kafka.
+def describe_entries(
+    configs: Configs, resource: Resource, names: Collection[str] | None, node_id: int
+) -> list[ConfigEntry]:
+    """The entries of a resource as a broker describes it; unknown requested names are omitted, as in Kafka.
 
-    names: None or empty for all.
+    names: None or empty for all. node_id: the broker, whose own dynamic settings topics and groups inherit.
     """
-    entries = _entries(configs, resource)
+    entries = _entries(configs, resource, Resource(ResourceKind.BROKER, str(node_id)))
     requested = frozenset(names or ())
     return [entry for entry in entries if not requested or entry.name in requested]
 
 
 def creation_entries(configs: Configs, given: Mapping[str, str]) -> list[ConfigEntry]:
-    """The entries of a new topic with these texts, in name order, as CreateTopics returns them."""
+    """The entries of a new topic with these texts, in name order, as CreateTopics returns them.
+
+    The controller answers, by the settings of its own node. Source: Kafka's ConfigurationControlManager.
+    """
     entries = []
     for name, key in sorted(configs.static.known_keys(Scope.TOPIC).items()):
         if name in given:
             entries.append(_make_entry(key, key.parse(given[name]), ConfigSource.TOPIC))
         elif not key.internal:
-            entries.append(_make_entry(key, configs.inherited_value(key), _deciding_source(configs, key)))
+            value = configs.inherited_value(key, configs.controller_id)
+            entries.append(_make_entry(key, value, _deciding_source(configs, key)))
     return entries
 
 
-def _entries(configs: Configs, resource: Resource) -> Iterator[ConfigEntry]:
-    if resource.kind is ResourceKind.TOPIC:
-        yield from _scope_entries(configs, resource, Scope.TOPIC, ConfigSource.TOPIC)
-    elif resource.kind is ResourceKind.GROUP:
-        yield from _scope_entries(configs, resource, Scope.GROUP, ConfigSource.GROUP)
-    elif resource.kind is ResourceKind.CLIENT_METRICS:
-        yield from _scope_entries(configs, resource, Scope.CLIENT_METRICS, ConfigSource.CLIENT_METRICS)
+def _entries(configs: Configs, resource: Resource, broker: Resource) -> Iterator[ConfigEntry]:
+    scope = _SCOPES.get(resource.kind)
+    if scope is not None:
+        yield from _scope_entries(configs, resource, scope, broker)
     elif resource == ALL_BROKERS:
         yield from _all_brokers_entries(configs)
     else:
         yield from _broker_entries(configs, resource)
 
 
-def _scope_entries(configs: Configs, resource: Resource, scope: Scope, source: ConfigSource) -> Iterator[ConfigEntry]:
-    given = configs.overrides(resource)
+def _scope_entries(configs: Configs, resource: Resource, scope: Scope, broker: Resource) -> Iterator[ConfigEntry]:
+    given, source, node_id = configs.overrides(resource), _SOURCES[resource.kind], int(broker.name)
     names = configs.group_names if scope is Scope.GROUP else None
     for name, key in configs.static.known_keys(scope).items():
         if (key.internal and name not in given) or (names is not None and name not in names):
             continue
-        value = configs.value(resource, key)
+        value = configs.value(resource, key, node_id)
         if names is None:
-            entry_synonyms = _broker_synonyms(configs, key)
+            entry_synonyms = _broker_synonyms(configs, key, broker)
         else:  # Group names of an edition have no broker synonyms.
             entry_synonyms = () if name in given else (Synonym(name, format_value(key.default), ConfigSource.DEFAULT),)
         if name in given:
@@ -115,11 +130,11 @@ def _scope_entries(configs: Configs, resource: Resource, scope: Scope, source: C
         yield _make_entry(key, value, entry_synonyms=entry_synonyms)
 
 
-def _broker_synonyms(configs: Configs, key: ConfigKey) -> tuple[Synonym, ...]:
+def _broker_synonyms(configs: Configs, key: ConfigKey, broker: Resource) -> tuple[Synonym, ...]:
     """The broker's synonyms. A group key without a broker name has its own default."""
     names = configs.synonyms(key)
     if names:
-        return _synonyms(configs, names[0][0])
+        return _synonyms(configs, names[0][0], broker)
     if key.scope is Scope.GROUP and key.default is not None:
         return (Synonym(key.name, format_value(key.default), ConfigSource.DEFAULT),)
     return ()
@@ -202,9 +217,15 @@ def find_broker_key(configs: Configs, name: str) -> ConfigKey | None:
 def _deciding_source(configs: Configs, key: ConfigKey) -> ConfigSource:
     """The source of a new topic's value. Unlike DescribeConfigs, the controller checks every synonym."""
     names = {name for name, _ in configs.synonyms(key)}
+    if not names.isdisjoint(configs.overrides_of_broker(configs.controller_id)):
+        return ConfigSource.DYNAMIC_BROKER
     if not names.isdisjoint(configs.overrides(ALL_BROKERS)):
         return ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return ConfigSource.DEFAULT if names.isdisjoint(configs.static.given) else ConfigSource.STATIC_BROKER
+    return (
+        ConfigSource.DEFAULT
+        if names.isdisjoint(configs.static_of_node(configs.controller_id).given)
+        else ConfigSource.STATIC_BROKER
+    )
 
 
 def _synonym_family(name: str) -> tuple[str, ...]:

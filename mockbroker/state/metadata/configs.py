@@ -86,11 +86,15 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class EffectiveConfig(Mapping[str, Value]):
-    """The effective values, typed, by name. It is a live view: changes are visible at once."""
+    """The effective values, typed, by name. It is a live view: changes are visible at once.
 
-    def __init__(self, configs: Configs, resource: Resource) -> None:
+    node_id: the broker whose own settings apply to a topic or group; None for those of all brokers only.
+    """
+
+    def __init__(self, configs: Configs, resource: Resource, node_id: int | None) -> None:
         self._configs = configs
         self._resource = resource
+        self._node_id = node_id
         self._scope = configs.static.known_keys(_SCOPES[resource.kind])
         self._seen: dict[str, Value] = {}
         self._generation = -1
@@ -102,7 +106,7 @@ class EffectiveConfig(Mapping[str, Value]):
         try:
             return self._seen[name]
         except KeyError:
-            value = self._seen[name] = self._configs.value(self._resource, self._scope[name])
+            value = self._seen[name] = self._configs.value(self._resource, self._scope[name], self._node_id)
             return value
 
     def __iter__(self) -> Iterator[str]:
@@ -143,18 +147,21 @@ class Configs:
         self._earliest = EarliestDeadline() if earliest is None else earliest
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
-        self._effective: dict[tuple[ResourceKind, str], EffectiveConfig] = {}
+        self._effective: dict[tuple[ResourceKind, str], dict[int | None, EffectiveConfig]] = {}
         self._listeners: list[ConfigListener] = []
         if elr:
             self.set_overrides(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
 
-    def topic(self, name: str) -> EffectiveConfig:
-        """The effective configuration of a topic; for an unknown topic, that of a new one."""
-        return self._effective_config(ResourceKind.TOPIC, name)
+    def topic(self, name: str, node_id: int | None = None) -> EffectiveConfig:
+        """The effective configuration of a topic on a broker; for an unknown topic, that of a new one.
 
-    def group(self, group_id: str) -> EffectiveConfig:
-        """The effective configuration of a group of any type."""
-        return self._effective_config(ResourceKind.GROUP, group_id)
+        node_id: the broker, whose own dynamic settings apply; None for a topic without one, as without a leader.
+        """
+        return self._effective_config(ResourceKind.TOPIC, name, node_id)
+
+    def group(self, group_id: str, node_id: int | None = None) -> EffectiveConfig:
+        """The effective configuration of a group of any type on a broker. node_id: as above."""
+        return self._effective_config(ResourceKind.GROUP, group_id, node_id)
 
     def client_metrics(self, name: str) -> EffectiveConfig:
         """The effective configuration of a client metrics subscription."""
@@ -168,9 +175,20 @@ class Configs:
         """The effective configuration of all brokers, cluster-wide dynamic changes included."""
         return self._effective_config(ALL_BROKERS.kind, ALL_BROKERS.name)
 
+    @property
+    def controller_id(self) -> int:
+        """The node of the controller, whose own settings count where it decides: the first one."""
+        node_id = self.static["node.id"]
+        assert isinstance(node_id, int)
+        return node_id
+
     def overrides(self, resource: Resource) -> Mapping[str, str]:
         """The texts that are set for exactly this resource."""
         return self._overrides.get(resource, {})
+
+    def overrides_of_broker(self, node_id: int | None) -> Mapping[str, str]:
+        """The texts that are set for one broker; none without one."""
+        return {} if node_id is None else self.overrides(Resource(ResourceKind.BROKER, str(node_id)))
 
     def set_cluster_min_isr(self) -> None:
         """Set min.insync.replicas for the cluster, and remove it from brokers, as eligible leader replicas require.
@@ -234,27 +252,35 @@ class Configs:
         self._effective.pop((resource.kind, resource.name), None)
         self._count_change()
 
-    def value(self, resource: Resource, key: ConfigKey) -> Value:
-        """The effective typed value of a key of this resource."""
+    def value(self, resource: Resource, key: ConfigKey, node_id: int | None = None) -> Value:
+        """The effective typed value of a key of this resource. node_id: the broker, where it is a topic or group."""
         text = self.overrides(resource).get(key.name)
         if text is not None:
             return key.parse(text)
         if resource.kind is ResourceKind.BROKER:
             text = self.overrides(ALL_BROKERS).get(key.name)
             return key.parse(text) if text is not None else self.static_of(resource)[key.name]
-        return self.inherited_value(key)
+        return self.inherited_value(key, node_id)
 
     def static_of(self, broker: Resource | None) -> BrokerConfig:
         """The static configuration of a broker, which may have properties of its own; else that of all."""
         name = "" if broker is None else broker.name
-        return self.node_static.get(int(name), self.static) if name.isascii() and name.isdigit() else self.static
+        return self.static_of_node(int(name)) if name.isascii() and name.isdigit() else self.static
 
-    def inherited_value(self, key: ConfigKey) -> Value:
-        """The value without an own setting of the topic or group: the broker's value, or Kafka's default."""
+    def static_of_node(self, node_id: int | None) -> BrokerConfig:
+        """The static configuration of a broker; None: of all."""
+        return self.static if node_id is None else self.node_static.get(node_id, self.static)
+
+    def inherited_value(self, key: ConfigKey, node_id: int | None) -> Value:
+        """The value without an own setting of the topic or group: the broker's value, or Kafka's default.
+
+        Each broker has its own settings before those of all brokers. Source: Kafka's DynamicBrokerConfig.
+        """
+        own, static = self.overrides_of_broker(node_id), self.static_of_node(node_id)
         for name, unit in self.synonyms(key):
             broker_key = self.static.known_keys(Scope.BROKER)[name]
-            text = self.overrides(ALL_BROKERS).get(name)
-            value = broker_key.parse(text) if text is not None else self.static[name]
+            text = own.get(name, self.overrides(ALL_BROKERS).get(name))
+            value = broker_key.parse(text) if text is not None else static[name]
             if value is not None:
                 if isinstance(value, list) and key.type is not ConfigType.LIST:
                     return value[0]
@@ -268,10 +294,13 @@ class Configs:
         name = _GROUP_SYNONYMS.get(key.name, f"group.{key.name}")
         return ((name, 1),) if name in self.static.known_keys(Scope.BROKER) else ()
 
-    def _effective_config(self, kind: ResourceKind, name: str) -> EffectiveConfig:
-        config = self._effective.get((kind, name))
+    def _effective_config(self, kind: ResourceKind, name: str, node_id: int | None = None) -> EffectiveConfig:
+        by_node = self._effective.get((kind, name))
+        if by_node is None:
+            by_node = self._effective[kind, name] = {}
+        config = by_node.get(node_id)
         if config is None:
-            config = self._effective[kind, name] = EffectiveConfig(self, Resource(kind, name))
+            config = by_node[node_id] = EffectiveConfig(self, Resource(kind, name), node_id)
         return config
 
 

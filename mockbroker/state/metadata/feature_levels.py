@@ -66,10 +66,10 @@ def _check_update(update: FeatureUpdate, current: int, after: Mapping[str, int],
     low, high = support.levels.get(update.name, (0, 0))
     if update.level < 0:
         raise _invalid_update(update, "A feature version cannot be less than 0.")
-    if not low <= update.level <= high:
-        raise _invalid_update(update, f"The supported levels are {low} to {high}.")
     if update.name not in support.levels:
-        raise _invalid_update(update, "The feature is unknown.")
+        raise _invalid_update(update, "The controller does not support a feature of this name.")
+    if not low <= update.level <= high:
+        raise _invalid_update(update, f"The controller supports the levels {low} to {high}.")
     if update.level < current and update.kind == UpgradeType.UPGRADE:
         raise _invalid_update(update, "A downgrade requires the upgrade type safe or unsafe downgrade.")
     if update.level > current and update.kind != UpgradeType.UPGRADE:
@@ -78,12 +78,12 @@ def _check_update(update: FeatureUpdate, current: int, after: Mapping[str, int],
         raise _invalid_update(update, "Can't downgrade the version of this feature.")
     new_levels = support.metadata_versions_with_new_records
     if update.name == METADATA_VERSION and any(update.level < new <= current for new in new_levels):
-        raise _invalid_update(update, "The downgrade might delete metadata information.")
+        raise _invalid_update(update, f"An unsupported downgrade from {current}: it might delete metadata.")
     needs = _ELR_NEEDS.get(update.level, 0) if update.name == ELR_VERSION else 0
     if after[METADATA_VERSION] < needs:
         raise _invalid_update(update, f"It depends on {METADATA_VERSION} level {needs}.")
 
 
 def _invalid_update(update: FeatureUpdate, why: str) -> KafkaError:
-    message = f"Invalid update version {update.level} for feature {update.name}. {why}"
+    message = f"No feature was updated: invalid update version {update.level} for feature {update.name}. {why}"
     return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)

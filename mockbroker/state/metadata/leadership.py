@@ -247,7 +247,8 @@ def elect_leader(
         code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         is_not_needed = partition.leader == partition.replicas[0]
     if is_not_needed:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"node {partition.leader} leads {topic_name} already")
+        led = f"node {partition.leader} leads {topic_name}-{partition_index} already"
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"an election is not needed: {led}")
     target = PartitionTarget.from_partition(partition)
     if not change_partition(metadata, topic, partition, target, rules, election=election):
         raise KafkaError(code)
@@ -257,8 +258,10 @@ def find_partition(metadata: ClusterImage, topic_name: str, partition_index: int
     """A partition by its name. Raises: UNKNOWN_TOPIC_OR_PARTITION."""
     topic = metadata.topic(topic_name)
     partition = topic.partition(partition_index) if topic else None
-    if topic is None or partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic_name}-{partition_index}")
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic_name}")
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_name}-{partition_index}")
     return topic, partition
 
 

@@ -28,11 +28,15 @@ def validate_replicas(nodes: Sequence[int], replicas: Sequence[int]) -> tuple[in
     """The replicas of one partition: existing nodes, each once."""
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a manual assignment has no replicas")
-    if len(set(replicas)) != len(replicas):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a broker is listed twice in {list(replicas)}")
+    double = next((replica for at, replica in enumerate(replicas) if replica in replicas[:at]), None)
+    if double is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a manual assignment has broker {double} more than once"
+        )
     for replica in replicas:
         if replica not in nodes:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no broker has the id {replica}")
+            message = f"a manual assignment has broker {replica}, which is not registered"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return tuple(replicas)
 
 

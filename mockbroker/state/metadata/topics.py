@@ -101,7 +101,8 @@ def validate_topic_name(name: str) -> None:
     elif name in (".", ".."):
         problem = f"'{name}' is not allowed"
     elif len(name) > _NAME_LENGTH_MAX:
-        problem = f"it has {len(name)} characters, more than {_NAME_LENGTH_MAX}"
+        shown = f"'{name[:_NAME_LENGTH_MAX]}...'"
+        problem = f"{shown} has {len(name)} characters, more than {_NAME_LENGTH_MAX}"
     elif not _NAME.fullmatch(name):
         problem = f"'{name}' has characters other than a-z, A-Z, 0-9, '.', '_' and '-'"
     else:

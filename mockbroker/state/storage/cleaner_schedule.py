@@ -1,4 +1,4 @@
-"""The schedule of the log cleaner: one timer for all logs of a cluster, not set while there is nothing to clean.
+"""The schedule of the log cleaners: one timer for all logs of a cluster, not set while there is nothing to clean.
 
 Kafka checks every log each `log.retention.check.interval.ms` (those that are not compacted) and whenever its cleaner
 wakes from `log.cleaner.backoff.ms` (those that are). Logs are cleaned at the same times here, but without the checks
@@ -7,58 +7,18 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
-
-import msgspec
 
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
+from mockbroker.state.storage.log_checks import FindLog, FoundLog, PeriodicCheck
 from mockbroker.state.storage.log_config import CleanerRules, TopicConfigs
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
-
-_NO_LOGS: tuple[TopicPartitionKey, ...] = ()
-
-
-class _PeriodicCheck(msgspec.Struct):
-    """One of the two periodic checks: every `interval_ms` from `first_ms` on, of the logs that have a due time."""
-
-    first_ms: int
-    interval_ms: int
-    due_ms_by_log: dict[TopicPartitionKey, int]
-    next_ms: int | None = None
-    last_ms: int = -1
-
-    def set_due(self, key: TopicPartitionKey, due_ms: int | None, now_ms: int) -> None:
-        """Set the time when a log is due, 0 for the next check, or None.
-
-        A check that is no longer needed still runs, and finds nothing to do.
-        """
-        if due_ms is None:
-            self.due_ms_by_log.pop(key, None)
-            return
-        self.due_ms_by_log[key] = due_ms
-        at_ms = self._next_check_at(max(due_ms, now_ms, self.last_ms + 1))
-        self.next_ms = at_ms if self.next_ms is None else min(self.next_ms, at_ms)
-
-    def take_due_logs(self, now_ms: int) -> Sequence[TopicPartitionKey]:
-        """Return the logs that are due, if it is time for a check."""
-        if self.next_ms is None or self.next_ms > now_ms:
-            return _NO_LOGS
-        self.next_ms, self.last_ms = None, now_ms
-        due_logs = [key for key, due_ms in self.due_ms_by_log.items() if due_ms <= now_ms]
-        next_due_ms = min((due_ms for due_ms in self.due_ms_by_log.values() if due_ms > now_ms), default=None)
-        if next_due_ms is not None:
-            self.next_ms = self._next_check_at(next_due_ms)
-        return due_logs
-
-    def _next_check_at(self, time_ms: int) -> int:
-        visits = -((self.first_ms - time_ms) // self.interval_ms)
-        return self.first_ms + max(0, visits) * self.interval_ms
 
 
 class _LogShape(NamedTuple):
@@ -73,8 +33,11 @@ class _LogShape(NamedTuple):
         return self.log.start_offset == self.start_offset and len(self.log.segments) == self.segment_count
 
 
-#: Finds the topic name and the log of a partition; None when the topic is deleted.
-FindLog = Callable[[TopicPartitionKey], tuple[str, PartitionLog] | None]
+class _NodeChecks(NamedTuple):
+    """The two periodic checks of a broker: of logs that are not compacted, and of those that are."""
+
+    deletion: PeriodicCheck
+    compaction: PeriodicCheck
 
 
 class CleanerSchedule:
@@ -88,13 +51,12 @@ class CleanerSchedule:
         self._log_of = log_of
         self._started_ms = started_ms
         self._changed_logs: dict[TopicPartitionKey, None] = {}
-        self._known_logs: dict[TopicPartitionKey, None] = {}
-        self._rules: dict[str, CleanerRules] = {}
+        self._nodes_of_logs: dict[TopicPartitionKey, int | None] = {}
+        self._rules: dict[tuple[str, int | None], CleanerRules] = {}
         # Logs whose cleaning appends can only postpone.
         self._postponed: dict[TopicPartitionKey, _LogShape] = {}
         self._generation = -1
-        self._deletion = _PeriodicCheck(0, 1, {})
-        self._compaction = _PeriodicCheck(0, 1, {})
+        self._checks: dict[int | None, _NodeChecks] = {}
 
     def mark_changed(self, key: TopicPartitionKey) -> None:
         """Records were appended to a log, or deleted from it."""
@@ -103,8 +65,8 @@ class CleanerSchedule:
             self._changed_logs[key] = None
             self._earliest.ms = UNKNOWN_MS
 
-    def forget_log(self, key: TopicPartitionKey) -> None:
-        """A log was deleted with its topic."""
+    def reschedule_log(self, key: TopicPartitionKey) -> None:
+        """A log was deleted with its topic, or is led by another broker."""
         self._postponed.pop(key, None)
         self._changed_logs[key] = None
         self._earliest.ms = UNKNOWN_MS
@@ -113,45 +75,44 @@ class CleanerSchedule:
         """When the next log may have to be cleaned, or None."""
         if self._changed_logs or self._generation != self._configs.generation:
             self._refresh(now_ms)
-        deletion_ms, compaction_ms = self._deletion.next_ms, self._compaction.next_ms
-        if deletion_ms is None or compaction_ms is None:
-            return compaction_ms if deletion_ms is None else deletion_ms
-        return deletion_ms if deletion_ms < compaction_ms else compaction_ms
+        due_ms = None
+        for checks in self._checks.values():
+            for check in checks:
+                if check.next_ms is not None and (due_ms is None or check.next_ms < due_ms):
+                    due_ms = check.next_ms
+        return due_ms
 
     def expire(self, *, now_ms: int) -> None:
         """Clean the logs that are due."""
         due_ms = self.next_deadline_ms(now_ms=now_ms)
         if due_ms is None or due_ms > now_ms:
             return
-        for key in self._deletion.take_due_logs(now_ms):
-            self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
-            self._postponed.pop(key, None)
-            self._changed_logs[key] = None
-        keys = self._compaction.take_due_logs(now_ms)
-        for key in keys:
-            self._clean_log(key, now_ms, _compact)
-        for key in keys:
-            self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
-            self._changed_logs[key] = None
+        for checks in self._checks.values():
+            for key in checks.deletion.take_due_logs(now_ms):
+                self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
+                self._postponed.pop(key, None)
+                self._changed_logs[key] = None
+            keys = checks.compaction.take_due_logs(now_ms)
+            for key in keys:
+                self._clean_log(key, now_ms, _compact)
+            for key in keys:
+                self._clean_log(key, now_ms, log_cleaner.delete_old_segments)
+                self._changed_logs[key] = None
 
     def _clean_log(self, key: TopicPartitionKey, now_ms: int, clean: Callable[..., None]) -> None:
-        named_log = self._log_of(key)
-        if named_log is not None:
+        found = self._log_of(key)
+        if found is not None:
             # Files that cannot be read or written have been reported; the next check tries again.
             with suppress(KafkaError):
-                clean(named_log[1], self._rules_for(named_log[0]), now_ms=now_ms)
+                clean(found.log, self._rules_for(found), now_ms=now_ms)
 
     def _refresh(self, now_ms: int) -> None:
         if self._generation != self._configs.generation:
             self._generation = self._configs.generation
             self._rules.clear()
             self._postponed.clear()
-            self._changed_logs.update(self._known_logs)
-            brokers = self._configs.brokers()
-            first_ms = self._started_ms + read_int(brokers, "log.initial.task.delay.ms")
-            self._deletion = _PeriodicCheck(first_ms, read_int(brokers, "log.retention.check.interval.ms"), {})
-            backoff_ms = max(1, read_int(brokers, "log.cleaner.backoff.ms"))
-            self._compaction = _PeriodicCheck(self._started_ms, backoff_ms, {})
+            self._changed_logs.update(dict.fromkeys(self._nodes_of_logs))
+            self._checks.clear()
         if not self._changed_logs:
             return
         keys, self._changed_logs = self._changed_logs, {}
@@ -159,44 +120,61 @@ class CleanerSchedule:
             if not self._is_postponed(key):
                 self._schedule_log(key, self._log_of(key), now_ms)
 
+    def _checks_of(self, node_id: int | None) -> _NodeChecks:
+        checks = self._checks.get(node_id)
+        if checks is None:
+            config = self._config_of(node_id)
+            first_ms = self._started_ms + read_int(config, "log.initial.task.delay.ms")
+            backoff_ms = max(1, read_int(config, "log.cleaner.backoff.ms"))
+            checks = self._checks[node_id] = _NodeChecks(
+                PeriodicCheck(first_ms, read_int(config, "log.retention.check.interval.ms"), {}),
+                PeriodicCheck(self._started_ms, backoff_ms, {}),
+            )
+        return checks
+
+    def _config_of(self, node_id: int | None) -> Mapping[str, object]:
+        return self._configs.brokers() if node_id is None else self._configs.broker(node_id)
+
     def _is_postponed(self, key: TopicPartitionKey) -> bool:
         shape = self._postponed.get(key)
         return shape is not None and shape.is_unchanged()
 
-    def _schedule_log(self, key: TopicPartitionKey, named_log: tuple[str, PartitionLog] | None, now_ms: int) -> None:
-        self._postponed.pop(key, None)
-        if named_log is None:
-            for check in (self._deletion, self._compaction):
+    def _unschedule_log(self, key: TopicPartitionKey, now_ms: int) -> None:
+        if key in self._nodes_of_logs:
+            for check in self._checks.get(self._nodes_of_logs.pop(key), ()):
                 check.set_due(key, None, now_ms)
-            self._known_logs.pop(key, None)
+
+    def _schedule_log(self, key: TopicPartitionKey, found: FoundLog | None, now_ms: int) -> None:
+        self._postponed.pop(key, None)
+        if found is None or self._nodes_of_logs.get(key) != found.node_id:
+            self._unschedule_log(key, now_ms)
+        if found is None:
             return
-        self._known_logs[key] = None
-        name, log = named_log
-        rules = self._rules_for(name)
+        self._nodes_of_logs[key] = found.node_id
+        log, checks, rules = found.log, self._checks_of(found.node_id), self._rules_for(found)
         deletion_ms = log_cleaner.deletion_due_ms(log, rules)
         if not rules.compacts:
-            self._deletion.set_due(key, deletion_ms, now_ms)
-            self._compaction.set_due(key, None, now_ms)
+            checks.deletion.set_due(key, deletion_ms, now_ms)
+            checks.compaction.set_due(key, None, now_ms)
             is_unlimited = rules.retention_ms < 0
             if rules.retention_bytes < 0 and (is_unlimited or (deletion_ms and log.segments[0].max_timestamp >= 0)):
                 # A check at the time that is set now finds nothing to do, and sets the next one. Without any limit,
                 # only deleted records, which move the log start, make something due.
                 self._postponed[key] = _LogShape(log, log.start_offset, len(log.segments))
             return
-        self._deletion.set_due(key, None, now_ms)
-        dues = [deletion_ms, log_cleaner.compaction_due_ms(log, rules, now_ms=now_ms)] if self._is_enabled() else []
-        self._compaction.set_due(key, min((due for due in dues if due is not None), default=None), now_ms)
+        checks.deletion.set_due(key, None, now_ms)
+        is_enabled = bool(self._config_of(found.node_id)["log.cleaner.enable"])
+        dues = [deletion_ms, log_cleaner.compaction_due_ms(log, rules, now_ms=now_ms)] if is_enabled else []
+        checks.compaction.set_due(key, min((due for due in dues if due is not None), default=None), now_ms)
         if len(log.segments) == 1 and not rules.deletes:
             # The active segment is not compacted, so that there is nothing to do before the next one.
             self._postponed[key] = _LogShape(log, log.start_offset, len(log.segments))
 
-    def _is_enabled(self) -> bool:
-        return bool(self._configs.brokers()["log.cleaner.enable"])
-
-    def _rules_for(self, topic_name: str) -> CleanerRules:
-        rules = self._rules.get(topic_name)
+    def _rules_for(self, found: FoundLog) -> CleanerRules:
+        key = (found.topic_name, found.node_id)
+        rules = self._rules.get(key)
         if rules is None:
-            rules = self._rules[topic_name] = CleanerRules.from_config(self._configs.topic(topic_name))
+            rules = self._rules[key] = CleanerRules.from_config(self._configs.topic(*key))
         return rules
 
 

@@ -23,12 +23,18 @@ _CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPP
 
 
 class TopicConfigs(Protocol):
-    """The part of the cluster's configuration that logs read."""
+    """The part of the cluster's configuration that logs read.
+
+    node_id: the broker that a log is on, or that leads it.
+    """
 
     generation: int
 
-    def topic(self, name: str) -> Mapping[str, object]:
-        """The effective configuration of a topic."""
+    def topic(self, name: str, node_id: int | None = None) -> Mapping[str, object]:
+        """The effective configuration of a topic; node_id is None for a log without a broker."""
+
+    def broker(self, node_id: int) -> Mapping[str, object]:
+        """The effective configuration of a broker."""
 
     def brokers(self) -> Mapping[str, object]:
         """The effective configuration of all brokers."""

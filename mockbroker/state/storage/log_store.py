@@ -15,10 +15,13 @@ from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
 
 if TYPE_CHECKING:
+    from mockbroker.state.storage.append_rules_cache import AppendRulesCache
     from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+    from mockbroker.state.storage.log_checks import FoundLog
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
+    from mockbroker.state.storage.producer_expiration import ProducerExpiration
     from mockbroker.state.timers import EarliestDeadline
 
 Wake = Callable[[tuple[Hashable, ...]], None]
@@ -94,6 +97,8 @@ class LogStore:
         self._now_ms = started_ms
         self._started_ms = started_ms
         self._cleaner_schedule: CleanerSchedule | None = None
+        self._expiration: ProducerExpiration | None = None
+        self._rules: dict[TopicPartitionKey, AppendRulesCache] = {}
         self._stopped_nodes: set[int] = set()
         self._stopped_replicas: dict[TopicPartitionKey, dict[int, ReplicaLog]] = {}
         metadata.add_listener(self._on_topic_change)
@@ -124,16 +129,21 @@ class LogStore:
         from mockbroker.state.storage.partition_log import PartitionLog
 
         key = (topic.topic_id, partition.index)
-        rules = AppendRulesCache(self._configs, topic.name, lambda: self._update_replicas_of(key))
+        node_id = None if partition.leader < 0 else partition.leader
+        rules = AppendRulesCache(self._configs, topic.name, node_id, lambda: self._update_replicas_of(key))
+        self._rules[key] = rules
         on_moved = partial(self._on_offsets_changed, ("log", *key), key)
         on_grown = partial(self._on_log_changed, key)
         if self._disk is None:
-            return PartitionLog(rules.current_rules, on_moved, on_grown, self._budget)
+            log = PartitionLog(rules.current_rules, on_moved, on_grown, self._budget)
+            log.watch_producers(partial(self._on_idle_producer, key))
+            return log
         # The leader's files are the right ones, if several are as long.
         node_ids = sorted(partition.replicas, key=lambda node_id: node_id != partition.leader)
         files, state = self._disk.open_log(topic.name, topic.topic_id, partition.index, node_ids, now_ms=self._now_ms)
         log = PartitionLog(rules.current_rules, on_moved, on_grown, storage=files)
         log.restore_state(state)
+        log.watch_producers(partial(self._on_idle_producer, key))
         files.bind(log)
         self._files[key] = files
         if state.high_watermark is not None and len(partition.isr) < len(partition.replicas):
@@ -209,7 +219,7 @@ class LogStore:
             if is_led or node_id not in partition.replicas:
                 del stopped[node_id]
         if is_led:
-            least = min_in_sync(self._configs.topic(topic.name), len(partition.replicas))
+            least = min_in_sync(self._configs.topic(topic.name, partition.leader), len(partition.replicas))
             advance_high_watermark(log, stopped, in_sync=partition.isr, min_count=least)
 
     @property
@@ -218,19 +228,24 @@ class LogStore:
         return self._disk is None
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
-        """The next time to clean logs, by default a week after the first record, or to write files; or None."""
-        cleaner = self._cleaner_schedule
-        clean_ms = None if cleaner is None else cleaner.next_deadline_ms(now_ms=now_ms)
-        if self._disk is None:
-            return clean_ms
-        self._now_ms = now_ms
-        disk_ms = self._disk.next_deadline_ms(now_ms=now_ms)
-        return clean_ms if disk_ms is None else disk_ms if clean_ms is None else min(disk_ms, clean_ms)
+        """The next time to clean logs, by default a week after the first record, to remove idle producers, by default
+        after a day, or to write files; or None.
+        """
+        cleaner, expiration = self._cleaner_schedule, self._expiration
+        due_ms = None if cleaner is None else cleaner.next_deadline_ms(now_ms=now_ms)
+        if expiration is not None:
+            due_ms = _earlier(due_ms, expiration.next_deadline_ms(now_ms=now_ms))
+        if self._disk is not None:
+            self._now_ms = now_ms
+            due_ms = _earlier(due_ms, self._disk.next_deadline_ms(now_ms=now_ms))
+        return due_ms
 
     def expire(self, *, now_ms: int) -> None:
-        """Clean the logs that are due, and write the files that are."""
+        """Clean the logs that are due, remove idle producers, and write the files that are due."""
         if self._cleaner_schedule is not None:
             self._cleaner_schedule.expire(now_ms=now_ms)
+        if self._expiration is not None:
+            self._expiration.expire(now_ms=now_ms)
         if self._disk is not None:
             self._now_ms = now_ms
             self._disk.expire(now_ms=now_ms)
@@ -250,9 +265,23 @@ class LogStore:
         )
         return self._cleaner_schedule
 
-    def _find_log(self, key: TopicPartitionKey) -> tuple[str, PartitionLog] | None:
+    def _on_idle_producer(self, key: TopicPartitionKey) -> None:
+        if self._expiration is None:
+            from mockbroker.state.storage.producer_expiration import ProducerExpiration
+
+            self._expiration = ProducerExpiration(
+                self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
+            )
+        self._expiration.mark_changed(key)
+
+    def _find_log(self, key: TopicPartitionKey) -> FoundLog | None:
+        from mockbroker.state.storage.log_checks import FoundLog
+
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
-        return None if log is None or topic is None else (topic.name, log)
+        if log is None or topic is None:
+            return None
+        leader = topic.partitions[key[1]].leader
+        return FoundLog(topic.name, log, None if leader < 0 else leader)
 
     def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
         for partition in topic.partitions:
@@ -262,14 +291,21 @@ class LogStore:
                 if deleted is not None:
                     deleted.storage.remove()
                 self._files.pop(key, None)
+                self._rules.pop(key, None)
                 self._stopped_replicas.pop(key, None)
-                if self._cleaner_schedule is not None:
-                    self._cleaner_schedule.forget_log(key)
+                self._reschedule_log(key)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)
             if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
                 # Requests that wait for records of this partition have to fail.
                 self._wake(("log", *key))
+
+    def _reschedule_log(self, key: TopicPartitionKey) -> None:
+        """A log was deleted, or has another leader, whose settings apply."""
+        if self._cleaner_schedule is not None:
+            self._cleaner_schedule.reschedule_log(key)
+        if self._expiration is not None:
+            self._expiration.mark_changed(key)
 
     def _on_leader_change(self, key: TopicPartitionKey, partition: Partition) -> None:
         log, stopped = self._logs[key], self._stopped_replicas.get(key, {})
@@ -277,7 +313,16 @@ class LogStore:
             replica = stopped.pop(partition.leader)
             truncate_to_leader(log, replica, stopped.values())
         log.start_leader_epoch(partition.leader_epoch)
+        self._rules[key].move_to(partition.leader)
+        self._reschedule_log(key)
         self._update_replicas_of(key)  # Clients may read from the new leader at once.
+
+
+def _earlier(first_ms: int | None, second_ms: int | None) -> int | None:
+    """The earlier one of two times, of which None is never."""
+    if first_ms is None or second_ms is None:
+        return second_ms if first_ms is None else first_ms
+    return min(first_ms, second_ms)
 
 
 def min_in_sync(config: Settings, replication_factor: int) -> int:

@@ -93,7 +93,8 @@ def check_records(batch: Batch, records: Sequence[Record], rules: AppendRules, *
             errors.append((index, why))
             mistimed = True
     if mistimed:
-        raise RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, "records are rejected for their timestamps", errors)
+        message = f"{len(errors)} record(s) are rejected: invalid timestamp"
+        raise RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, message, errors)
     if errors:
         message = f"{len(errors)} record(s) are rejected: {errors[:3]}"
         raise RecordsRefusedError(ErrorCode.INVALID_RECORD, message, errors)
@@ -162,7 +163,7 @@ def _time_error(batch: Batch, record: Record, rules: AppendRules, now_ms: int) -
         age = now_ms - record.timestamp
         if age > rules.before_max_ms or -age > rules.after_max_ms:
             low, high = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
-            return f"timestamp {record.timestamp} is not within [{low}, {high}]"
+            return f"timestamp {record.timestamp} of the record at offset {record.offset} is not within [{low}, {high}]"
     elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return "a producer must not set the timestamp type LogAppendTime"
     return None

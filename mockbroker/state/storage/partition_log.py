@@ -18,7 +18,7 @@ from mockbroker.state.storage.leader_epoch_cache import NO_EPOCH, LeaderEpochCac
 from mockbroker.state.storage.log_config import AppendRules
 from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
 from mockbroker.state.storage.memory_budget import MemoryBudget
-from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
+from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates, do_nothing
 from mockbroker.state.storage.segments import RollRules
 from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, NewBatch, StoredBatch, TimestampOffset
 from mockbroker.state.storage.timestamp_search import find_first_since, find_newest
@@ -48,12 +48,12 @@ class PartitionLog:
         budget: MemoryBudget | None = None,
         storage: BatchStorage | None = None,
     ) -> None:
-        self.start_offset = 0
-        self.end_offset = 0
+        self.start_offset = self.end_offset = 0
         self.producers = ProducerStates()
         self.storage: BatchStorage = MemoryBatches(budget) if storage is None else storage
         self.segments = self.storage.segments
-        self._verification_guards = VerificationGuards()
+        self.verifications = VerificationGuards()
+        self._on_older = do_nothing
         self._rules = rules
         self._on_offsets_changed = moved
         self._on_hidden_append = grown
@@ -67,6 +67,11 @@ class PartitionLog:
         self.start_offset, self.end_offset = state.start_offset, state.end_offset
         self.producers, self.segments.cleaned_to = state.producers, state.cleaned_to
         self._leader_epochs.restore(state.leader_epochs)
+
+    def watch_producers(self, on_older: Callable[[], None]) -> None:
+        """Call this when a producer or a verification becomes the one that expires first."""
+        self._on_older = self.verifications.on_older = on_older
+        self.producers.watch(on_older)
 
     @property
     def high_watermark(self) -> int:
@@ -125,7 +130,9 @@ class PartitionLog:
         """A new leader: its epoch starts at the end of the log."""
         self._leader_epochs.start_epoch(leader_epoch, self.end_offset)
 
-    def start_verification(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> VerificationGuard:
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, adds: bool, now_ms: int
+    ) -> VerificationGuard:
         """The guard that a transactional batch needs; NO_GUARD when its transaction is already open here.
 
         adds: the coordinator is requested to add the partition, not only to verify it.
@@ -133,7 +140,7 @@ class PartitionLog:
         """
         if self.producers.has_open_transaction(producer_id, epoch):
             return NO_GUARD
-        return self._verification_guards.start(producer_id, epoch, sequence, adds=adds)
+        return self.verifications.start(producer_id, epoch, sequence, adds=adds, now_ms=now_ms)
 
     def append(
         self,
@@ -159,11 +166,11 @@ class PartitionLog:
                 again = self.producers.find_duplicate(batch)
                 if again is not None:
                     return AppendResult(again.first_offset, again.last_offset, again.timestamp, is_duplicate=True)
-                self._check_verification(batch, guard, origin)
+                self.verifications.check_batch(batch, guard, origin, self.producers)
                 self.producers.check_batch(batch)
             self.segments.budget.check_space(len(data))
         elif guard is not None:
-            self._check_verification(batch, guard, origin)
+            self.verifications.check_batch(batch, guard, origin, self.producers)
         if written is None and rules.append_time and not is_old:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
@@ -171,7 +178,7 @@ class PartitionLog:
         if batch.producer_id >= 0 and not batch.is_control:
             self.producers.record_batch(batch, first_offset, max_timestamp)
             if batch.is_transactional:
-                self._verification_guards.on_batch_appended(batch.producer_id)
+                self.verifications.on_batch_appended(batch.producer_id)
         self._on_offsets_changed()
         return AppendResult(first_offset, self.end_offset - 1, now_ms if rules.append_time else -1)
 
@@ -207,7 +214,7 @@ class PartitionLog:
             self.producers.end_transaction(
                 producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
             )
-            self._verification_guards.on_marker(producer_id, producer_epoch)
+            self.verifications.on_marker(producer_id, producer_epoch)
         self._on_offsets_changed()
         return offset
 
@@ -349,7 +356,8 @@ class PartitionLog:
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)
         self.producers = self.storage.producers_until(offset, self.producers)
-        self._verification_guards = VerificationGuards()
+        self.verifications = VerificationGuards()
+        self.watch_producers(self._on_older)
         self._on_offsets_changed()
         return removed
 
@@ -374,14 +382,6 @@ class PartitionLog:
             if batch.is_hidden:
                 self._add_hidden(batch.base_offset)
         self.producers.replay_batches(batches)
-
-    def _check_verification(self, batch: Batch, guard: VerificationGuard | None, origin: AppendOrigin) -> None:
-        is_open = self.producers.has_open_transaction(batch.producer_id, batch.producer_epoch)
-        if guard is not None and batch.is_transactional and not is_open:
-            self._verification_guards.check_guard(batch, guard)
-        if origin is AppendOrigin.CLIENT:
-            is_first = not self.producers.has_batches(batch.producer_id)
-            self._verification_guards.check_sequence(batch, is_first=is_first)
 
     def _store(self, data: Data, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
         epoch = self._leader_epochs.latest_epoch if batch.magic == 2 else NO_EPOCH

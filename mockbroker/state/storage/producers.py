@@ -6,7 +6,7 @@ Source: Kafka's ProducerAppendInfo and ProducerStateManager.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch, ControlType, read_control
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.timers import NEVER_MS
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.stored_batch import StoredBatch
@@ -62,9 +63,15 @@ class AbortedTransaction(msgspec.Struct, frozen=True):
 
 
 class ProducerStates:
-    """All producer states of a partition, by id."""
+    """All producer states of a partition, by id.
+
+    idle_since_ms: no producer without an open transaction has an older last timestamp, which is that of its records;
+    NEVER_MS without any. on_older: called when that becomes earlier.
+    """
 
     def __init__(self) -> None:
+        self.idle_since_ms = NEVER_MS
+        self.on_older: Callable[[], None] = do_nothing
         self._producers: dict[int, ProducerState] = {}
         self._aborted: list[AbortedTransaction] = []
         self._open_transactions: dict[int, int] = {}
@@ -78,6 +85,7 @@ class ProducerStates:
         open_ids = {state.transaction_start: state.producer_id for state in result._producers.values()}
         starts = sorted(start for start in open_ids if start is not None)
         result._open_transactions = {open_ids[start]: start for start in starts}
+        result._find_idle()
         return result
 
     def all_aborted(self) -> list[AbortedTransaction]:
@@ -151,6 +159,8 @@ class ProducerStates:
         producer.last_timestamp = timestamp
         if batch.is_transactional and producer.transaction_start is None:
             producer.transaction_start = self._open_transactions[batch.producer_id] = first_offset
+        if timestamp < self.idle_since_ms and producer.transaction_start is None:
+            self._mark_idle(timestamp)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
         """Reject a marker of an old producer epoch or an old coordinator.
@@ -192,6 +202,8 @@ class ProducerStates:
             producer.batches.clear()
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
+        if timestamp < self.idle_since_ms:
+            self._mark_idle(timestamp)
         if start is not None and not commit:
             unstable = self.first_unstable_offset
             stable = marker_offset + 1 if unstable is None else unstable
@@ -202,6 +214,32 @@ class ProducerStates:
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id)
         return producer
+
+    def watch(self, on_older: Callable[[], None]) -> None:
+        """Call this when a producer becomes the one that expires first; and now, if there is one."""
+        self.on_older = on_older
+        if self.idle_since_ms != NEVER_MS:
+            on_older()
+
+    def remove_idle(self, until_ms: int) -> None:
+        """Remove producers without an open transaction whose last timestamp is at most this one.
+
+        Source: Kafka's ProducerStateManager.removeExpiredProducers.
+        """
+        self._producers = {
+            producer_id: producer
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_start is not None or producer.last_timestamp > until_ms
+        }
+        self._find_idle()
+
+    def _find_idle(self) -> None:
+        idle = (one.last_timestamp for one in self._producers.values() if one.transaction_start is None)
+        self.idle_since_ms = min(idle, default=NEVER_MS)
+
+    def _mark_idle(self, timestamp: int) -> None:
+        self.idle_since_ms = timestamp
+        self.on_older()
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -243,6 +281,7 @@ class ProducerStates:
                 result._producers[producer.producer_id] = producer
                 if start is not None:
                     result._open_transactions[producer.producer_id] = start
+        result._find_idle()
         result.replay_batches(remaining)
         return result
 
@@ -266,6 +305,10 @@ class ProducerStates:
                     timestamp=batch.max_timestamp,
                     commit=marker.type is ControlType.COMMIT or record.offset in aborted_markers,
                 )
+
+
+def do_nothing() -> None:
+    """Nobody has to know when producers expire."""
 
 
 def _invalid_epoch(producer: ProducerState, epoch: int) -> KafkaError:

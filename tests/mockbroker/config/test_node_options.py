@@ -39,8 +39,8 @@ def test_values_are_written_as_in_a_properties_file() -> None:
     [
         ({"fetch.max.byte": 1}, "node 1: fetch.max.byte is no broker configuration; did you mean 'fetch.max.bytes'?"),
         ({"fetch.max.bytes": 1}, "node 1: fetch.max.bytes: "),
-        ({"log.retention.ms": 1}, "node 1: log.retention.ms is the same for all nodes here"),
-        ({"group.consumer.session.timeout.ms": 50_000}, "group.consumer.session.timeout.ms is the same for all nodes"),
+        ({"num.partitions": 3}, "node 1: num.partitions is the same for all nodes here"),
+        ({"group.consumer.session.timeout.ms": 1}, "node 1: group.consumer.min.session.timeout.ms: 45000 must"),
         ({"listeners": "PLAINTEXT://:1"}, "node 1: listeners is the same for all nodes here"),
         ({"mockbroker.racks": "a"}, "node 1: mockbroker.racks is no broker configuration"),
         ({"mockbroker.versions": "9.9"}, "versions: '9.9' is no release"),

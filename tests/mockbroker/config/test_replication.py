@@ -54,4 +54,5 @@ def test_only_kafkas_rack_aware_selector_has_an_effect() -> None:
     other = BrokerConfig({"replica.selector.class": "com.example.Selector"})
 
     assert (rack_aware.replication.selects_replicas, rack_aware.ignored) == (True, [])
-    assert (other.replication.selects_replicas, other.ignored) == (False, ["replica.selector.class"])
+    assert not other.replication.selects_replicas
+    assert [plugin.name for plugin in other.unsupported_plugins] == ["replica.selector.class"]

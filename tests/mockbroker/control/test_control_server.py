@@ -12,6 +12,7 @@ import pytest
 from mockbroker import Cluster, ConfigError, cli
 from tests.support.brokers.control_client import ControlClient
 from tests.support.brokers.threads import cluster_threads
+from tests.support.stubborn_clients import OF_CONTROL, OpenClient, stop_within_limit
 
 
 def test_a_cluster_has_a_control_while_it_runs() -> None:
@@ -102,4 +103,13 @@ def test_without_its_packages_the_error_has_the_command_that_installs_them(monke
 
     with pytest.raises(ImportError, match=r"pip install 'kwire\[control\]'"):
         cluster.start()
+    assert cluster_threads() <= before
+
+
+@pytest.mark.parametrize("open_client", OF_CONTROL)
+def test_a_cluster_stops_though_a_client_of_its_control_does_not_end_its_connection(open_client: OpenClient) -> None:
+    before = cluster_threads()
+    with Cluster(control=0, stop_grace_ms=100) as cluster, open_client(cluster):
+        stop_within_limit(cluster)
+
     assert cluster_threads() <= before

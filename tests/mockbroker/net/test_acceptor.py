@@ -15,7 +15,7 @@ import pytest
 
 from mockbroker.net import acceptor as acceptor_module
 from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
-from mockbroker.server import new_event_loop
+from mockbroker.net.event_loops import new_event_loop
 from tests.support.brokers.self_signed import create_certificate
 from tests.support.event_loop import next_turn
 

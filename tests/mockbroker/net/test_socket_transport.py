@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from mockbroker.net.event_loops import new_event_loop
 from mockbroker.net.socket_transport import SocketProtocol, SocketTransport
-from mockbroker.server import new_event_loop
 from tests.support.event_loop import next_turn, until
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoop, new_event_loop]

@@ -21,7 +21,7 @@ from kwire.client import AuthenticationFailed, Client, ClientError
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 from mockbroker.cluster_methods import cluster_thread
-from mockbroker.server import new_event_loop
+from mockbroker.net.event_loops import new_event_loop
 from tests.support.brokers.sasl_clients import PLAIN_MODULE, SCRAM_MODULE
 
 _PASSWORD = "store-secret"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mockbroker import cli
-from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.config.plugins import NO_OP_PERSISTER
 from mockbroker.persisters.no_op import NoOpPersister
 from mockbroker.state.metadata.configs import Resource, ResourceKind
 from tests.support.brokers.share_members import ShareBroker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mockbroker.proxy.upstream import Endpoint, UpstreamConnection
+from mockbroker.proxy.upstream import Endpoint, UpstreamConnection, wait_closed
 
 
 class ClosedTransport(asyncio.Transport):
@@ -47,3 +47,23 @@ def test_a_connection_that_is_closed_while_it_opens_has_ended(listener: socket.s
         return transport.is_aborted
 
     assert asyncio.run(run())
+
+
+def test_many_connections_end_in_the_time_of_one_though_their_broker_reads_nothing(listener: socket.socket) -> None:
+    async def run() -> float:
+        address = listener.getsockname()[:2]
+        connections = [UpstreamConnection(Endpoint(*address), lambda: None) for _ in range(40)]
+        for connection in connections:
+            connection.send(bytes(8 << 20), None)
+        accepted = [await asyncio.to_thread(listener.accept) for _ in connections]
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        for connection in connections:
+            connection.close()
+        await wait_closed(connections, grace_s=0.1)
+        for sock, _ in accepted:
+            sock.close()
+        assert all(connection.ended.done() for connection in connections)
+        return loop.time() - started_s
+
+    assert asyncio.run(run()) < 4.0

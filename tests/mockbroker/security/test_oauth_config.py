@@ -68,8 +68,8 @@ def test_keys_come_from_a_file_or_a_url_of_this_machine(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({JAAS: "org.apache.kafka.common.security.plain.PlainLoginModule required;"}, f"PlainLoginModule.*{MODULE}"),
-        ({HANDLER: "com.example.Handler"}, f"{HANDLER}: com.example.Handler is not supported"),
-        ({"sasl.oauthbearer.jwt.validator.class": "com.example.V"}, r"com\.example\.V is not supported"),
+        ({HANDLER: "com.example.Handler"}, f"{HANDLER}: 'com.example.Handler' is not supported"),
+        ({"sasl.oauthbearer.jwt.validator.class": "com.example.V"}, r"com\.example\.V' is not supported"),
         ({URL: None}, f"{URL}: missing; the listener IN verifies signed tokens"),
         ({URL: "https://127.0.0.1/jwks"}, "is not supported; file: URLs and http: URLs of this machine are"),
         ({URL: "http://192.0.2.1/jwks"}, "is not supported"),

@@ -160,6 +160,11 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "log.initial.task.delay.ms": "100",
         "log.retention.check.interval.ms": "200",
     },
+    "expiring": {
+        "auto.create.topics.enable": "false",
+        "producer.id.expiration.ms": "4000",
+        "producer.id.expiration.check.interval.ms": "500",
+    },
     "snapshots": {"auto.create.topics.enable": "false", "share.coordinator.snapshot.update.records.per.snapshot": "5"},
     "streams": _STREAMS,
     "streams-acl": {

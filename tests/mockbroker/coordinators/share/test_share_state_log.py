@@ -12,6 +12,8 @@ from kwire.messages.initialize_share_group_state import InitializeShareGroupStat
 from kwire.messages.initialize_share_group_state import PartitionData as InitializePartition
 from kwire.messages.read_share_group_state import PartitionData as ReadPartition
 from kwire.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
+from kwire.messages.read_share_group_state_summary import PartitionData as SummaryPartition
+from kwire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest, ReadStateSummaryData
 from kwire.messages.write_share_group_state import PartitionData as WritePartition
 from kwire.messages.write_share_group_state import StateBatch, WriteShareGroupStateRequest, WriteStateData
 from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
@@ -66,6 +68,12 @@ class StateBroker(Broker):
     def read_request(self) -> ReadShareGroupStateRequest:
         """The request of `read`."""
         return ReadShareGroupStateRequest("g", [ReadStateData(self.key.topic_id, [ReadPartition(0, 0)])])
+
+    @property
+    def summary_request(self) -> ReadShareGroupStateSummaryRequest:
+        """A request for the stored start."""
+        topics = [ReadStateSummaryData(self.key.topic_id, [SummaryPartition(0, 0)])]
+        return ReadShareGroupStateSummaryRequest("g", topics)
 
     def stop_followers(self) -> int:
         """Stop the two other replicas of the coordinator's topic. Returns: one of them."""
@@ -190,6 +198,24 @@ def test_too_few_replicas_in_sync_make_the_coordinator_unavailable(broker: State
 
     # What was written stays, and counts: only the answer was that it is not known whether it does.
     assert [(row.first_offset, row.last_offset) for row in broker.read().state_batches] == [(0, 0)]
+
+
+def test_summaries_and_refusals_wait_for_the_writes_that_they_have_read(broker: StateBroker) -> None:
+    """Source: Kafka 4.3.0, ShareCoordinatorService.readStateSummary and CoordinatorRuntime.waitForPendingWrites."""
+    broker.initialize()
+    follower = broker.stop_followers()
+    assert broker.call(broker.written(0, 0, start=3), 0, connection="writer", node=broker.coordinator) is None
+    fenced = WriteShareGroupStateRequest(
+        "g", [WriteStateData(broker.key.topic_id, [WritePartition(0, 0, 0, 3, 0, [])])]
+    )
+    requests = {"summary": (broker.summary_request, 1), "fenced": (fenced, 0)}
+    answers = {name: broker.call(*asked, connection=name, node=broker.coordinator) for name, asked in requests.items()}
+    assert answers == {"summary": None, "fenced": None}
+    broker.start_node(follower)
+
+    row = broker.take_response("summary").results[0].partitions[0]
+    assert (row.error_code, row.start_offset) == (0, 3)
+    assert broker.take_response("fenced").results[0].partitions[0].error_code == ErrorCode.FENCED_STATE_EPOCH
 
 
 def test_a_write_is_answered_as_soon_as_enough_replicas_have_it(broker: StateBroker) -> None:

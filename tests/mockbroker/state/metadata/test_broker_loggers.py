@@ -42,4 +42,4 @@ def test_a_changed_level_is_returned_and_others_stay() -> None:
 )
 def test_invalid_changes_are_rejected(name: str, level: str | None, code: ErrorCode) -> None:
     with raises_code(code):
-        BrokerLoggers().check_changes([change(name, level)])
+        BrokerLoggers().check_change(change(name, level))

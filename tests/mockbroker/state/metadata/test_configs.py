@@ -142,7 +142,7 @@ def test_a_topics_entry_has_its_source_and_synonyms() -> None:
     """The conversation other-describe-configs."""
     configs = make_configs()
     alter(configs, TOPIC, "retention.ms", "5000")
-    retention, policy = describe_entries(configs, TOPIC, ["retention.ms", "cleanup.policy", "nosuch"])[::-1]
+    retention, policy = describe_entries(configs, TOPIC, ["retention.ms", "cleanup.policy", "nosuch"], 0)[::-1]
 
     assert (retention.value, retention.source, retention.type) == ("5000", ConfigSource.TOPIC, 5)
     assert retention.synonyms == (Synonym("retention.ms", "5000", ConfigSource.TOPIC),)
@@ -151,7 +151,7 @@ def test_a_topics_entry_has_its_source_and_synonyms() -> None:
 
 
 def test_a_topic_shows_all_but_the_internal_names_and_the_clusters_min_insync_replicas() -> None:
-    entries = {entry.name: entry for entry in describe_entries(make_configs(), TOPIC, None)}
+    entries = {entry.name: entry for entry in describe_entries(make_configs(), TOPIC, None, 0)}
 
     assert len(entries) == 37
     assert entries["min.insync.replicas"].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
@@ -164,7 +164,7 @@ def test_a_groups_entry_has_its_source_and_synonyms() -> None:
     configs = make_configs(group_share_assignment_interval_ms="0")
     alter(configs, GROUP, "share.auto.offset.reset", "earliest")
     alter(configs, GROUP, "share.delivery.count.limit", "7")
-    entries = {entry.name: entry for entry in describe_entries(configs, GROUP, None)}
+    entries = {entry.name: entry for entry in describe_entries(configs, GROUP, None, 0)}
 
     assert len(entries) == 21
     assert entries["share.assignment.interval.ms"].source is ConfigSource.STATIC_BROKER
@@ -181,14 +181,14 @@ def test_a_groups_entry_has_its_source_and_synonyms() -> None:
 def test_a_broker_shows_no_secret_and_marks_read_only_values() -> None:
     configs = make_configs(ssl_key_password="hush", my_own="x")
     alter(configs, BROKER, "log.cleaner.threads", "2")
-    entries = {entry.name: entry for entry in describe_entries(configs, BROKER, None)}
+    entries = {entry.name: entry for entry in describe_entries(configs, BROKER, None, 0)}
 
     assert (entries["ssl.key.password"].value, entries["ssl.key.password"].sensitive) == (None, True)
     assert entries["ssl.key.password"].synonyms[0].value is None
     assert (entries["my.own"].value, entries["my.own"].type) == (None, 0)
     assert (entries["node.id"].read_only, entries["log.cleaner.threads"].read_only) == (True, False)
     assert entries["log.cleaner.threads"].source is ConfigSource.DYNAMIC_BROKER
-    assert [entry.name for entry in describe_entries(configs, ALL_BROKERS, None)] == ["min.insync.replicas"]
+    assert [entry.name for entry in describe_entries(configs, ALL_BROKERS, None, 0)] == ["min.insync.replicas"]
 
 
 def test_a_new_topics_entries_are_those_that_it_would_have() -> None:
