@@ -31,6 +31,7 @@ from mockbroker.state.timers import EarliestDeadline
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
     from mockbroker.config.kafka_versions import ApiLimits
+    from mockbroker.config.node_options import NodeOptions
     from mockbroker.engine.context import Context
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
@@ -52,6 +53,7 @@ def build_core(
     share_edition: str | None = None,
     share_persister: str = "default",
     versions: ApiLimits | None = None,
+    node_options: NodeOptions | None = None,
     budget: MemoryBudget | None = None,
     stored: StoredCluster | None = None,
 ) -> Core:
@@ -59,7 +61,8 @@ def build_core(
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
-    share-partitions in their own log. versions: the API versions of an older broker.
+    share-partitions in their own log. versions: the API versions of an older broker. node_options: what single
+    nodes have of their own.
     budget: of the memory of all logs, None for no limit. stored: the data directory, None for a cluster in memory; of
     an earlier process it has the cluster's id, features and topics.
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, for an
@@ -101,12 +104,25 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
+    properties = {} if node_options is None else node_options.properties
+    state.node_configs.update({node_id: config.with_overrides(given) for node_id, given in properties.items()})
+    configs.node_static.update(state.node_configs)
     make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
     core = _create_core(state, routes, make_node, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
+    if node_options is not None:
+        _limit_nodes(core, node_options)
     _fill_cluster(core, stored, topics)
     return core
+
+
+def _limit_nodes(core: Core, node_options: NodeOptions) -> None:
+    """Let single nodes serve the API versions of another release."""
+    from mockbroker.engine.node_versions import limit_node
+
+    for node_id, limits in node_options.versions.items():
+        limit_node(core, node_id, limits)
 
 
 def record_topic_names(core: Core) -> None:
@@ -184,7 +200,7 @@ def _prepare_nodes(
 
 def _make_node(state: ClusterState, store: ClusterLogs, node_id: int) -> Node:
     """A broker with its rack."""
-    return Node(node_id, state, store, rack=find_rack(state.config, node_id))
+    return Node(node_id, state, store, rack=find_rack(state, node_id))
 
 
 def _create_topics(core: Core, topics: Mapping[str, int]) -> None:

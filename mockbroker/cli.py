@@ -16,7 +16,7 @@ from mockbroker.cluster_options import (
     STOP_GRACE_HELP,
     config_dialect,
     create_security,
-    load_versions,
+    load_nodes,
     parse_control_options,
     parse_stop_grace,
     parse_storage_options,
@@ -38,6 +38,7 @@ from mockbroker.server import Options, Server
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mockbroker.config.node_options import NodeProperties
     from mockbroker.control.deferred_control import DeferredControl
     from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
@@ -182,6 +183,9 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
             folder = security.certificates.authority.parent
             SERVER.info("TLS: ca.pem, and client.pem with client.key, are in %(folder)s", folder=str(folder))
     config = config.with_settings(profile_settings(parsed.profile))
+    limits, node_options = load_nodes(
+        config, parsed.versions, _parse_node_settings(parsed.node_set), parsed.share_edition
+    )
     return Options(
         nodes=parsed.nodes,
         port=default_port if parsed.port is None else parsed.port,
@@ -196,7 +200,8 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         faults=_load_faults(parsed.faults),
         chaos=_choose_chaos(parsed.chaos, parsed.seed),
         security=security,
-        versions=load_versions(parsed.versions, parsed.share_edition),
+        versions=limits,
+        node_options=node_options,
         profile=parsed.profile,
         host=parsed.host,
         advertised=parsed.advertised,
@@ -205,6 +210,15 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         storage=storage,
         stop_grace_ms=parse_stop_grace(parsed.stop_grace),
     )
+
+
+def _parse_node_settings(settings: Sequence[str]) -> NodeProperties:
+    """The properties of single nodes. Raises: ConfigError."""
+    if not settings:
+        return {}
+    from mockbroker.config.node_options import parse_node_settings
+
+    return parse_node_settings(settings)
 
 
 def _load_faults(path: Path | None) -> tuple[Fault | ClusterFault, ...]:
@@ -311,6 +325,8 @@ def _add_content_options(group: argparse._ArgumentGroup) -> None:
     add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
     add("--properties", type=_parse_path, metavar="FILE", help="a Kafka server.properties file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
+    node_set = "a broker configuration of one node; repeatable"
+    add("--node-set", action="append", default=[], metavar="NODE:KEY=VALUE", help=node_set)
     add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
     add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
     memory = "of all logs, as 512MiB; above it produced batches are refused (default: half of the machine's)"

@@ -13,13 +13,13 @@ from mockbroker.cluster_options import (
     check_stop_grace,
     config_dialect,
     create_security,
-    load_versions,
+    load_nodes,
     parse_control_options,
     parse_storage_options,
     persister_settings,
     refuse_own_listeners,
 )
-from mockbroker.config.broker_config import BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.memory_limit import parse_memory_limit
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
@@ -29,7 +29,8 @@ from mockbroker.server import STOP_GRACE_MS, Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
-    from mockbroker.config.kafka_versions import VersionsOption
+    from mockbroker.config.config_dialect import ConfigDialect
+    from mockbroker.config.node_options import NodeProperties, NodeVersions
     from mockbroker.control.operations import ControlApi
 
 __all__ = ["Cluster"]
@@ -52,7 +53,7 @@ class Cluster(Controlled, ClusterMethods):
     share_edition: other share groups than the release has, "4.0-early-access" or a revision of KIP-932, "kip932-r1" to
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
     versions: API versions as of an older Kafka, "2.8", or at most by the name of each API, {"Produce": 8}
-    (docs/mockbroker.md).
+    (docs/mockbroker.md); of single nodes {0: "2.8"}. node_properties: properties of single nodes, by their ids.
     host: where the nodes listen, 127.0.0.1 by default. advertised: the address that clients are given, "HOST" or
     "HOST:PORT", the port of the first node.
     tls: "auto" makes certificates. sasl: a user, "SCRAM-SHA-512 alice:secret". `client_settings` has what clients need.
@@ -92,7 +93,8 @@ class Cluster(Controlled, ClusterMethods):
         faults: FaultSource = (),
         tls: str | None = None,
         sasl: str | None = None,
-        versions: VersionsOption | None = None,
+        versions: NodeVersions | None = None,
+        node_properties: NodeProperties | None = None,
         control: int | str | None = None,
         control_token: str | None = None,
         host: str | None = None,
@@ -115,12 +117,13 @@ class Cluster(Controlled, ClusterMethods):
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
             add_scram = [*security.scram_users(), *add_scram]
+        config = parse(properties, [*settings, *persister_settings(share_persister)])
+        config = config.with_settings(profile_settings(profile))
+        limits, node_options = load_nodes(config, versions, node_properties or {}, share_edition)
         options = Options(
             nodes=nodes,
             port=port,
-            config=parse(properties, [*settings, *persister_settings(share_persister)]).with_settings(
-                profile_settings(profile)
-            ),
+            config=config,
             features=tuple(features),
             topics=partition_counts(topics or {}),
             capture=None if capture is None else Path(capture),
@@ -130,7 +133,8 @@ class Cluster(Controlled, ClusterMethods):
             share_persister=share_persister,
             faults=load_faults(faults),
             security=security,
-            versions=load_versions(versions, share_edition),
+            versions=limits,
+            node_options=node_options,
             profile=profile,
             host=host,
             advertised=advertised,

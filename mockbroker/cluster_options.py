@@ -5,20 +5,43 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from mockbroker.config.broker_config import BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.plugins import NO_OP_PERSISTER
+from mockbroker.config.replication import VERSIONS
 from mockbroker.net.listeners import parse_advertised
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mockbroker.config.config_dialect import ConfigDialect
     from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
+    from mockbroker.config.node_options import NodeOptions, NodeProperties, NodeVersions
     from mockbroker.control.options import ControlOptions
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.storage_options import StorageOptions
 
 #: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
+
+
+def load_nodes(
+    config: BrokerConfig, versions: NodeVersions | None, properties: NodeProperties, share_edition: str | None
+) -> tuple[ApiLimits | None, NodeOptions | None]:
+    """The API versions of an older broker, and what single nodes have of their own; None for nothing of it.
+
+    versions: by the id of a node, or of all. Raises: ConfigError.
+    """
+    if versions is None and not properties and VERSIONS not in config.given:
+        return None, None
+    from mockbroker.config.node_options import parse_node_options, split_versions
+
+    of_all, by_node = split_versions(versions, config)
+    for node_id, given in by_node.items():
+        if load_versions(given, share_edition) is None:
+            raise ConfigError(f"versions: node {node_id} has none; leave it out")
+    has_options = bool(by_node or properties)
+    options = parse_node_options(config, properties, by_node) if has_options else None
+    return load_versions(of_all, share_edition), options
 
 
 #: The maximum time that clients may take at the end, milliseconds.

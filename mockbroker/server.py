@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mockbroker.broker.node import Node
+    from mockbroker.config.features import FeatureSupport
     from mockbroker.config.kafka_versions import ApiLimits
+    from mockbroker.config.node_options import NodeOptions
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -65,8 +67,8 @@ class Options(msgspec.Struct, frozen=True):
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
-    versions: the API versions of an older broker. host: where the nodes listen. advertised: the address that
-    clients are given, "HOST" or "HOST:PORT".
+    versions: the API versions of an older broker. node_options: what single nodes have of their own, None for nothing.
+    host: where the nodes listen. advertised: the address that clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has. memory_limit: bytes that the logs may take, None for no limit.
     controller_port: of the controller's own listener, 0: a free one, None: it has none. storage: None for a cluster in
@@ -86,6 +88,7 @@ class Options(msgspec.Struct, frozen=True):
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
     versions: ApiLimits | None = None
+    node_options: NodeOptions | None = None
     host: str | None = None
     advertised: str | None = None
     security: ClientSecurity | None = None
@@ -95,8 +98,14 @@ class Options(msgspec.Struct, frozen=True):
     storage: StorageOptions | None = None
     stop_grace_ms: int = STOP_GRACE_MS
 
-    #: The fields that hold passwords or keys, which a text of the options leaves out.
+    #: The fields with passwords or keys, which a text of the options leaves out.
     secret_fields: ClassVar[frozenset[str]] = frozenset({"add_scram", "security"})
+
+    def limit_features(self, support: FeatureSupport) -> FeatureSupport:
+        """The features that all nodes have, of which some may be of an older release."""
+        for limits in (self.versions, *(self.node_options.versions if self.node_options else {}).values()):
+            support = support if limits is None else limits.limit_features(support)
+        return support
 
     def __repr__(self) -> str:
         """All fields but the secret ones."""
@@ -163,6 +172,8 @@ class Server:
 
     def _build_core(self) -> Core:
         options, versions = self.options, self.options.versions
+        if options.node_options is not None:
+            options.node_options.check_nodes(options.config.integer("node.id"), self._node_count)
         core = build_core(
             config=options.config,
             node_count=self._node_count,
@@ -170,7 +181,7 @@ class Server:
                 options.features,
                 options.config.release,
                 unstable=options.config.boolean("unstable.feature.versions.enable"),
-                limit=(lambda support: support) if versions is None else versions.limit_features,
+                limit=options.limit_features,
             ),
             topics=options.topics,
             rng=random.Random(options.seed),
@@ -178,6 +189,7 @@ class Server:
             share_edition=options.share_edition,
             share_persister=options.share_persister,
             versions=versions,
+            node_options=options.node_options,
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
@@ -307,9 +319,9 @@ class Server:
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
+        fields = {"cluster": self.core.state.cluster_id, "release": self.options.config.release}
         template = f"cluster %(cluster)s {change}: nodes %(node_count)d, Kafka %(release)s"
-        cluster_id, release = self.core.state.cluster_id, self.options.config.release
-        SERVER.info(template, cluster=cluster_id, node_count=len(self._nodes), release=release)
+        SERVER.info(template, node_count=len(self._nodes), **fields)
 
     def _log_listeners(self, node: Node) -> None:
         log_bound(node.node_id, self.require_started().require_listeners().bound(node.node_id))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.plugins import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
 from mockbroker.state.metadata.cluster_image import TopicChange, TopicListener
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
@@ -66,17 +65,20 @@ class _HasDeadlines(Protocol):
 D = TypeVar("D", bound=_HasDeadlines)
 
 
-def find_rack(config: BrokerConfig, node_id: int) -> str | None:
-    """The rack of a broker: its own in `mockbroker.racks`, or that of all in `broker.rack`."""
+def find_rack(cluster: ClusterServices[Node], node_id: int) -> str | None:
+    """The rack of a broker: its own `broker.rack`, or that in `mockbroker.racks`, or that of all in `broker.rack`."""
+    config, own = cluster.config, cluster.node_config(node_id).string("broker.rack")
+    if own != config.string("broker.rack"):
+        return own
     return config.replication.find_rack(node_id - config.integer("node.id"), config.string("broker.rack"))
 
 
 class Node:
     """A broker. Other brokers reach its state only by calls of `InterBrokerChannel`.
 
-    host, port: the advertised address of the first listener. rack: `broker.rack`, or None. replication: where followers
-    fetch, else None. Other components are created when they are first used: a cluster without groups starts without
-    their modules (docs/decisions/lazy-routes.md).
+    config: its static configuration. host, port: the advertised address of the first listener. rack: `broker.rack`, or
+    None. replication: where followers fetch, else None. Other components are created when they are first used: a
+    cluster without groups starts without their modules (docs/decisions/lazy-routes.md).
     """
 
     def __init__(self, node_id: int, cluster: ClusterServices[Node], store: ClusterLogs, *, rack: str | None) -> None:
@@ -87,6 +89,7 @@ class Node:
         self.logs = NodeLogs(node_id, cluster.metadata, store)
         self.replication: NodeReplication | None = None
         self._cluster = cluster
+        self.config = cluster.node_config(node_id)
         self._endpoints: dict[str, tuple[str, int]] = {}
         self._watchers: list[TopicListener] = []
         self.with_deadlines: list[_HasDeadlines] = []
@@ -163,7 +166,7 @@ class Node:
         """The incremental fetch sessions of consumers (KIP-227)."""
         from mockbroker.state.storage.fetch_session import FetchSessions
 
-        return FetchSessions(self._cluster.config.integer("max.incremental.fetch.session.cache.slots"))
+        return FetchSessions(self.config.integer("max.incremental.fetch.session.cache.slots"))
 
     @cached_property
     def quotas(self) -> BrokerQuotas:
@@ -171,7 +174,7 @@ class Node:
         from mockbroker.broker.quota_settings import client_windows
         from mockbroker.state.quotas.broker_quotas import BrokerQuotas
 
-        return BrokerQuotas(self._cluster.broker_storage.quotas, client_windows(self._cluster.config))
+        return BrokerQuotas(self._cluster.broker_storage.quotas, client_windows(self.config))
 
     @cached_property
     def connection_rates(self) -> ConnectionRates:
@@ -179,7 +182,7 @@ class Node:
         from mockbroker.broker import quota_settings
         from mockbroker.state.quotas.connection_rates import ConnectionRates
 
-        config, configs = self._cluster.config, self._cluster.configs
+        config, configs = self.config, self._cluster.configs
         return ConnectionRates(
             self._cluster.broker_storage.address_limits,
             quota_settings.client_windows(config),
@@ -192,7 +195,7 @@ class Node:
         """The log directories that this node reports, by their absolute paths."""
         from pathlib import Path
 
-        config = self._cluster.config
+        config = self.config
         names = config.strings("log.dirs") or config.strings("log.dir")
         log_dirs = self._cluster.broker_storage.log_dirs(self.node_id, [str(Path(name).absolute()) for name in names])
         self._watch(
@@ -250,7 +253,7 @@ class Node:
         """The client of the share coordinators."""
         cluster = self._cluster
         services = (cluster.inter_broker, cluster.metadata, cluster.rng, cluster.rules)
-        if cluster.config["group.share.persister.class.name"] != DEFAULT_PERSISTER:
+        if self.config["group.share.persister.class.name"] != DEFAULT_PERSISTER:
             from mockbroker.persisters.no_op import NoOpPersister
 
             return NoOpPersister(*services)
@@ -309,7 +312,7 @@ class Node:
 
         cluster = self._cluster
         topics = QueueTopics(cluster.metadata, cluster.configs, self.node_id, cluster.authorizer)
-        is_default = cluster.config["group.share.dlq.manager.class.name"] == DEFAULT_DEAD_LETTER_MANAGER
+        is_default = self.config["group.share.dlq.manager.class.name"] == DEFAULT_DEAD_LETTER_MANAGER
         create = DeadLetterQueues if is_default else NoOpDeadLetterQueues
         return create(cluster.inter_broker, cluster.metadata, cluster.rng, topics, self.logs)
 
@@ -338,7 +341,7 @@ class Node:
         from mockbroker.state.metadata.telemetry import ClientTelemetry
         from mockbroker.state.metadata.telemetry_subscriptions import subscriptions_of
 
-        bytes_max = self._cluster.config.integer("telemetry.max.bytes")
+        bytes_max = self.config.integer("telemetry.max.bytes")
         return ClientTelemetry(lambda: subscriptions_of(self._cluster.configs), bytes_max=bytes_max)
 
     @property

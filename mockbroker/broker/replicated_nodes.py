@@ -44,7 +44,7 @@ class ReplicatedNodes:
 
     def make_node(self, node_id: int) -> Node:
         """A broker that replicates. Raises: OSError if its log directory cannot be read."""
-        node = Node(node_id, self._state, self.store, rack=find_rack(self._state.config, node_id))
+        node = Node(node_id, self._state, self.store, rack=find_rack(self._state, node_id))
         logs = self.store.node_logs(node_id)
         node.replication = NodeReplication(node_id, self._state, logs, self._alter_isr, self._clock)
         return node

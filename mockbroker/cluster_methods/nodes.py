@@ -11,6 +11,7 @@ from mockbroker.state.metadata.topics import CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.broker.node_views import NodeView
+    from mockbroker.config.kafka_versions import VersionsOption
     from mockbroker.server import Server
 
 #: How long a node is down in a restart by default, milliseconds. Clients connect again 20 to 100 ms after a connection
@@ -81,6 +82,14 @@ class NodeMethods(ClusterThread):
         """
         return self.run(lambda server: server.add_node())
 
+    def set_node_versions(self, node_id: int, versions: VersionsOption | None) -> None:
+        """Let a node serve the API versions of an older Kafka from now on, "2.8" or {"Produce": 8}; None: all of them.
+
+        Connections that are open keep theirs: for an upgrade, stop the node before, and start it after. Raises:
+        ConfigError for an unknown release, API or version, KafkaError for an unknown node.
+        """
+        self.run(_set_versions(node_id, versions))
+
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
         """Make another in-sync replica the leader of a partition; coordinators move with those of internal topics.
 
@@ -137,6 +146,10 @@ class AsyncNodes:
         """As `Cluster.add_node`."""
         return await self._node_thread.run_async(lambda server: server.add_node())
 
+    async def set_node_versions(self, node_id: int, versions: VersionsOption | None) -> None:
+        """As `Cluster.set_node_versions`."""
+        await self._node_thread.run_async(_set_versions(node_id, versions))
+
     async def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
         """As `Cluster.move_leader`."""
         await self._node_thread.run_async(
@@ -152,6 +165,14 @@ def _restart_node(node_id: int, after_ms: int, *, kill: bool) -> Callable[[Serve
     from mockbroker.net.node_restarts import restart_node
 
     return lambda server: restart_node(server.require_started(), node_id, after_ms=after_ms, is_abrupt=kill)
+
+
+def _set_versions(node_id: int, versions: VersionsOption | None) -> Callable[[Server], None]:
+    from mockbroker.config.kafka_versions import parse_versions
+    from mockbroker.engine.node_versions import limit_node
+
+    limits = None if versions is None else parse_versions(versions)
+    return lambda server: limit_node(server.core, node_id, limits)
 
 
 def _move_coordinator(key: str, kind: CoordinatorName, to: int | None) -> Callable[[Server], None]:

@@ -34,8 +34,8 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
     features: finalized levels by name. wake: resumes the requests that wait for a key, after the current handler.
     release: what the release of Kafka specifies. rules: what it specifies for share groups, or the edition of KIP-932
     in its place. edition_records: its record formats, None for those of the released edition. earliest_deadline: of
-    all components but `inter_broker`. group_listeners: called with the id of a group after its coordinator has written
-    records of it, offsets left out.
+    all components but `inter_broker`. node_configs: of nodes with properties of their own. group_listeners: called with
+    the id of a group after its coordinator has written records of it, offsets left out.
     """
 
     config: BrokerConfig
@@ -51,4 +51,9 @@ class ClusterServices(msgspec.Struct, Generic[N_co], kw_only=True):
     authorizer: Authorizer | None = None
     broker_storage: BrokerStorage = msgspec.field(default_factory=BrokerStorage)
     earliest_deadline: EarliestDeadline = msgspec.field(default_factory=EarliestDeadline)
+    node_configs: dict[int, BrokerConfig] = msgspec.field(default_factory=dict)
     group_listeners: list[Callable[[str], None]] = msgspec.field(default_factory=list)
+
+    def node_config(self, node_id: int) -> BrokerConfig:
+        """The static configuration of a node."""
+        return self.node_configs.get(node_id, self.config)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from typing import Protocol
 
 from msgspec import structs
 
 from mockbroker.config.cleaner_checks import COMPACTION_LAGS, check_cleaner_memory, check_compaction_lags
+from mockbroker.config.config_dialect import ConfigDialect
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.plugins import (
     CONSUMER_ASSIGNORS,
@@ -149,34 +149,6 @@ _SEGMENTS = (
 _SEGMENT_MIN = 1 << 20
 
 
-class ConfigDialect(Protocol):
-    """Configuration names, ranges and defaults of an edition of KIP-932 (`mockbroker/editions/configs.py`)."""
-
-    broker_keys: Mapping[str, ConfigKey]
-    unsupported_names: frozenset[str]
-
-    def extra_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
-        """Configurations that 4.3 does not have."""
-
-    def to_released_values(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The set values, by the names of 4.3."""
-
-    def broker_defaults(self) -> dict[str, str]:
-        """Defaults that differ, by the names of 4.3."""
-
-    def enables_share_groups(self, given: Mapping[str, str]) -> bool:
-        """Whether share groups are enabled."""
-
-    def to_released(self, scope: Scope, name: str) -> str:
-        """The name of 4.3 for a name of the edition."""
-
-    def to_draft(self, scope: Scope, name: str) -> str:
-        """The name of the edition for a name of 4.3."""
-
-    def check_value(self, scope: Scope, name: str, text: str) -> None:
-        """Refuse a value that is not allowed."""
-
-
 class BrokerConfig(Mapping[str, Value]):
     """Every broker configuration of a release of Kafka by name, typed; given values override Kafka's defaults.
 
@@ -249,11 +221,16 @@ class BrokerConfig(Mapping[str, Value]):
 
         Raises: ConfigError when they contradict values that were set.
         """
+        return self.with_overrides({name: text for name, text in settings.items() if name not in self.given})
+
+    def with_overrides(self, settings: Mapping[str, str]) -> BrokerConfig:
+        """A copy with these settings, by released names; unknown names are left out. Raises: ConfigError."""
         known = self.known_keys(Scope.BROKER) if self.dialect is None else self.dialect.broker_keys
-        added = {name: text for name, text in settings.items() if name in known and name not in self.given}
         copied = copy(self)
-        copied.given = {**self.given, **added}
-        copied._values = self._values.with_changes({name: known[name].parse(text) for name, text in added.items()})
+        copied.given = {**self.given, **{name: text for name, text in settings.items() if name in known}}
+        copied._values = self._values.with_changes(
+            {name: known[name].parse(text) for name, text in settings.items() if name in known}
+        )
         cross_check(copied)
         return copied
 

@@ -36,6 +36,16 @@ class FeatureSupport(msgspec.Struct, frozen=True):
         levels = MappingProxyType({**self.levels, _METADATA_VERSION: (low, high + 1)})
         return FeatureSupport(levels, self.metadata_versions_with_new_records)
 
+    def intersect(self, other: FeatureSupport) -> FeatureSupport:
+        """The levels that brokers of both kinds support; features that one lacks, or has no level of, are left out."""
+        spans = {
+            name: (max(low, other.levels[name][0]), min(high, other.levels[name][1]))
+            for name, (low, high) in self.levels.items()
+            if name in other.levels
+        }
+        levels = {name: span for name, span in spans.items() if span[0] <= span[1]}
+        return msgspec.structs.replace(self, levels=MappingProxyType(levels))
+
 
 #: Source: the answer to ApiVersions of a 4.3.0 broker, and Kafka's MetadataVersion.
 _FEATURES_4_3 = FeatureSupport(

@@ -1,6 +1,6 @@
 """`ReplicationOptions`: whether followers fetch as in Kafka, and where consumers fetch; racks of the nodes.
 
-Of these names `mockbroker.replication` and `mockbroker.racks` are none of Kafka's.
+Of these names those that begin with `mockbroker.` are none of Kafka's.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from mockbroker.config.limits import LIMIT_NAMES
 from mockbroker.config.plugins import RACK_AWARE_SELECTOR
 
 MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
+#: The API versions of an older broker, which `node_options` reads.
+VERSIONS = "mockbroker.versions"
 #: Names that Kafka does not have.
-OWN_NAMES = (MODE, RACKS, *LIMIT_NAMES)
+OWN_NAMES = (MODE, RACKS, VERSIONS, *LIMIT_NAMES)
 _REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
 _NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")

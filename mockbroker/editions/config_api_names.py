@@ -14,7 +14,7 @@ from mockbroker.state.metadata.config_entries import ConfigEntry, Synonym, descr
 from mockbroker.state.metadata.configs import Configs, ConfigSource, Resource, ResourceKind
 
 if TYPE_CHECKING:
-    from mockbroker.config.broker_config import ConfigDialect
+    from mockbroker.config.config_dialect import ConfigDialect
 
 _SCOPES: dict[int, Scope] = {ResourceKind.BROKER: Scope.BROKER, ResourceKind.GROUP: Scope.GROUP}
 

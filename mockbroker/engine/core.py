@@ -35,7 +35,8 @@ _ROUNDS_MAX = 10_000
 class Core:
     """A cluster without sockets.
 
-    state: the shared state of the cluster, with its nodes. routes: the served APIs, by key. close_share_session: is
+    state: the shared state of the cluster, with its nodes. routes: the served APIs, by key; node_routes: those of nodes
+    of another release, for new connections. close_share_session: is
     called with the id of a connection that ended, if its node has share sessions. controller_routes: returns the APIs
     at the listener of the controller. All times are milliseconds of the cluster's clock, and never go back: an earlier
     `now_ms` than a previous one counts as that one.
@@ -53,6 +54,7 @@ class Core:
     ) -> None:
         self.state = state
         self.routes = routes
+        self.node_routes: dict[int, Mapping[int, Route]] = {}
         self._close_share_session = close_share_session
         self._controller_routes = controller_routes
         assert state.log_store is not None
@@ -91,6 +93,7 @@ class Core:
         info.protocol = self.state.security.security_protocol(listener)
         if node_id in self._running:
             connection = Connection(info, self._create_authenticator(info))
+            connection.routes = self.node_routes.get(node_id)
             if self.state.controller_endpoint is not None and self.state.controller_endpoint.listener == listener:
                 connection.routes = self._controller_routes()
             self._connections[info.id] = connection
@@ -263,6 +266,10 @@ class Core:
         for info in ended:
             self._end_sessions(info)
         self._process_ready()
+
+    def has_node(self, node_id: int) -> bool:
+        """Whether the cluster has a node with this id, which may be down."""
+        return node_id in self.state.nodes or node_id in self._down
 
     @property
     def next_node_id(self) -> int:

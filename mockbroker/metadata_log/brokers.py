@@ -58,7 +58,7 @@ def describe_brokers(
             incarnation_id=runs.incarnation_of(node),
             broker_epoch=before.broker_epoch if before else NEW_EPOCH,
             end_points=_end_points(state, node),
-            features=_features(state.release.features.levels),
+            features=_features(state.features_of(node_id).levels),
             rack=node.rack,
             fenced=node_id in state.metadata.fenced,
             in_controlled_shutdown=node_id in state.metadata.in_controlled_shutdown,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 #: The module of each attack; its function `attack(rng, *, seconds)` yields a line for each violation that it finds.
 ATTACKS: dict[str, str] = {
     "stops": "tests.attack.stops",
+    "random-faults": "tests.attack.random_faults",
 }
 
 

@@ -65,10 +65,16 @@ class NodePath(RequestModel, frozen=True):
     node: int
 
 
+class NodeVersions(RequestModel, frozen=True):
+    """versions: a release, "2.8", or the last version by the name of the API, -1 for none; null for all versions."""
+
+    versions: str | dict[str, int] | None
+
+
 class Restart(RequestModel, frozen=True):
     """afterMs: how long the node is down, by the cluster's clock. kill: as a power failure."""
 
-    after_ms: Annotated[int, msgspec.Meta(ge=0, le=_ADVANCE_MS_MAX)] = RESTART_MS
+    after_ms: Annotated[int, msgspec.Meta(ge=0, le=MOVE_MS_MAX)] = RESTART_MS
     kill: bool = False
 
 

@@ -121,6 +121,12 @@ def resume_node(control: ClusterContext, parameters: models.NodePath) -> models.
     return _change_node(control, parameters, control.cluster.resume_node)
 
 
+def set_node_versions(control: ClusterContext, parameters: models.NodePath, body: models.NodeVersions) -> models.Node:
+    """Let a node serve the API versions of an older Kafka on connections that are opened from now on."""
+    control.cluster.set_node_versions(parameters.node, body.versions)
+    return get_node(control, parameters)
+
+
 def add_node(control: ClusterContext, parameters: NoParameters) -> models.Node:
     """Start one more node, until the cluster is reset."""
     return get_node(control, models.NodePath(node=control.cluster.add_node()))

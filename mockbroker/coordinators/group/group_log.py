@@ -58,6 +58,7 @@ class GroupLog:
         self._cluster = cluster
         self._persister = persister
         self._logs = logs
+        self._config = cluster.node_config(logs.node_id)
         self._loaded: set[int] = set()
         self.loading = PartitionLoads(cluster.inter_broker, logs.node_id)
         self._batch_rows: list[KeyAndValue] | None = None
@@ -68,7 +69,7 @@ class GroupLog:
         self.groups.streams_rules = cluster.release.streams
         self.groups.coordinator_rules = cluster.release.groups
         self.offsets = CommittedOffsets(self._record_offsets)
-        self._cleanup = CleanupSchedule(cluster.config, self.groups.timers, self._clean_up)
+        self._cleanup = CleanupSchedule(self._config, self.groups.timers, self._clean_up)
         self._committed = CommittedGroupStates(cluster)
         self._hidden: dict[str, int] = {}
         #: Partitions with a group that was removed in memory only, with their end offset at that time.
@@ -164,7 +165,7 @@ class GroupLog:
             self._unload(topic, shard)
             raise
         group_ids = _ids_in_shard((group.group_id for group in self.groups.all_groups()), topic, shard)
-        configs, broker_config = self._cluster.configs, dict(self._cluster.config)
+        configs, broker_config = self._cluster.configs, dict(self._config)
         self.groups.resume_groups(
             group_ids,
             settings=lambda name: {**broker_config, **configs.group(name, self._logs.node_id)},
@@ -304,7 +305,7 @@ class GroupLog:
     def _downgrade(self, request: DowngradeRequest) -> bool:
         from mockbroker.coordinators.group.group_migration import downgrade_group
 
-        return downgrade_group(request, self.groups, self._cluster.metadata, self._cluster.config)
+        return downgrade_group(request, self.groups, self._cluster.metadata, self._config)
 
     # Expiration of offsets.
 
@@ -315,7 +316,7 @@ class GroupLog:
         """
         from mockbroker.coordinators.group.offset_expiration import find_expired_offsets, next_expiration_ms
 
-        retention_ms = self._cluster.config.integer("offsets.retention.minutes") * 60_000
+        retention_ms = self._config.integer("offsets.retention.minutes") * 60_000
         for group in self.groups.all_groups():
             expired, is_all = find_expired_offsets(
                 group, self.offsets, self._find_topic_name, retention_ms=retention_ms, now_ms=now_ms

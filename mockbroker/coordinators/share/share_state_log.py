@@ -80,6 +80,7 @@ class ShareStateLog:
     def __init__(self, cluster: ClusterServices[object], logs: NodeLogs) -> None:
         self._cluster = cluster
         self._logs = logs
+        self._config = cluster.node_config(logs.node_id)
         self._records: StateRecords = (
             ReleasedRecords() if cluster.edition_records is None else cluster.edition_records.new_state_records()
         )
@@ -92,7 +93,7 @@ class ShareStateLog:
         self._pruning_task = _PeriodicTask("state.topic.prune")
         self.coordinator = ShareCoordinator(
             cluster.metadata,
-            cluster.config,
+            self._config,
             is_coordinator=self._is_coordinator,
             shard_of=self._shard_of,
             record=self._record,
@@ -218,7 +219,7 @@ class ShareStateLog:
             return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now, or the topic was deleted")
         if self._logs.find_log(written.topic_id, written.shard).high_watermark >= written.end_offset:
             return None
-        if now_ms < since_ms + self._cluster.config.integer("share.coordinator.write.timeout.ms"):
+        if now_ms < since_ms + self._config.integer("share.coordinator.write.timeout.ms"):
             raise NotReady
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
 
@@ -273,7 +274,7 @@ class ShareStateLog:
                 self._pruned[shard] = redundant
 
     def _interval_ms(self, task: str) -> int:
-        return self._cluster.config.integer(f"share.coordinator.{task}.interval.ms")
+        return self._config.integer(f"share.coordinator.{task}.interval.ms")
 
 
 def _read_facts(log: PartitionLog, records: StateRecords) -> Iterator[tuple[int, StateRecord]]:

@@ -60,7 +60,7 @@ class TransactionLog:
         self._markers = MarkerSender(cluster.inter_broker, cluster.metadata, awaits_replicas=awaits)
         self.coordinator = TransactionCoordinator(
             producer_ids,
-            cluster.config,
+            cluster.node_config(logs.node_id),
             coordinator_epoch=self._coordinator_epoch,
             transaction_version=self._version,
             send=self._send_markers,

@@ -44,13 +44,15 @@ def api_versions(request: ApiVersionsRequest, ctx: Context) -> Outcome:
         code = _check_expected_node(request, ctx)
         if code is not ErrorCode.NONE:
             return Reply(ApiVersionsResponse(error_code=code))
-    features = ctx.cluster.release.features
+    own = ctx.cluster.node_apis.get(ctx.node.node_id)
+    features = ctx.cluster.features_of(ctx.node.node_id)
+    versions = ctx.cluster.api_versions if own is None else own.versions
     return Reply(
         ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=api_key, min_version=low, max_version=high)
-                for api_key, (low, high) in ctx.cluster.api_versions.items()
-                if api_key not in _TELEMETRY_KEYS or ctx.cluster.config.accepts_telemetry
+                for api_key, (low, high) in versions.items()
+                if api_key not in _TELEMETRY_KEYS or ctx.node.config.accepts_telemetry
             ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=low, max_version=high)

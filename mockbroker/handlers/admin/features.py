@@ -21,7 +21,7 @@ def update_features(request: UpdateFeaturesRequest, ctx: Context) -> Outcome:
     """
     authorize_cluster(AclOperation.ALTER, ctx, message="ALTER is not allowed.")
     updates = [FeatureUpdate(row.feature, row.max_version_level, row.upgrade_type) for row in request.feature_updates]
-    after = apply_updates(ctx.cluster.features, updates, ctx.cluster.release.features)
+    after = apply_updates(ctx.cluster.features, updates, ctx.cluster.supported_features)
     if not request.validate_only:
         _apply_levels(after, ctx)
         if any(update.name == ELR_VERSION and update.level > 0 for update in updates):

@@ -53,7 +53,7 @@ def join_group(request: JoinGroupRequest, ctx: Context) -> Outcome:
 
     Pinned by the conversations other-classic-*.
     """
-    broker = ctx.cluster.config
+    broker = ctx.node.config
     if not is_authorized(AclOperation.READ, ResourceType.GROUP, request.group_id, ctx):
         return Reply(_join_response(JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED), ctx.api_version))
     try:

@@ -45,7 +45,7 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
     names = [name for name, _ in protocols]
     instance_id = request.group_instance_id
-    group.check_join(member_id, request.protocol_type, names, instance_id=instance_id, broker=ctx.cluster.config)
+    group.check_join(member_id, request.protocol_type, names, instance_id=instance_id, broker=ctx.node.config)
     if is_new and must_know_id and request.group_instance_id is None:
         return JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     if request.group_instance_id is not None and not is_new:
@@ -70,8 +70,8 @@ def join_mixed_group(group: MixedGroup, request: JoinGroupRequest, ctx: Context,
             ClassicProtocolMetadata(request.session_timeout_ms, protocols),
         ),
         settings=ctx.node.group_config(request.group_id),
-        broker=ctx.cluster.config,
-        assignor=ctx.cluster.config.consumer_assignors[0],
+        broker=ctx.node.config,
+        assignor=ctx.node.config.consumer_assignors[0],
         now_ms=ctx.now_ms,
     )
 

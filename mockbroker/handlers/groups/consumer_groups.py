@@ -59,7 +59,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
     join = _join_request(request, ctx)
     settings = ctx.node.group_config(request.group_id)
     heartbeat = group.heartbeat(
-        join, settings=settings, broker=ctx.cluster.config, default_assignor=assignors[0], now_ms=ctx.now_ms
+        join, settings=settings, broker=ctx.node.config, default_assignor=assignors[0], now_ms=ctx.now_ms
     )
     if groups.find_group(request.group_id) is not group:
         groups.register(group)
@@ -94,13 +94,13 @@ def _find_or_create_group(request: ConsumerGroupHeartbeatRequest, ctx: Context) 
     if isinstance(group, ClassicGroup) and not group.is_deletable():
         from mockbroker.coordinators.group.group_migration import upgrade_group
 
-        return upgrade_group(group, groups, ctx.cluster.metadata, ctx.cluster.config)
+        return upgrade_group(group, groups, ctx.cluster.metadata, ctx.node.config)
     return groups.get_consumer_group(request.group_id, create=True)
 
 
 def _enabled_assignors(ctx: Context) -> list[str]:
     """The enabled assignors, the default first."""
-    return ctx.cluster.config.consumer_assignors
+    return ctx.node.config.consumer_assignors
 
 
 def _validate_request(request: ConsumerGroupHeartbeatRequest, assignors: list[str], api_version: int) -> None:
@@ -184,7 +184,7 @@ def _require_consumer_groups(ctx: Context) -> None:
 
     Raises: UNSUPPORTED_VERSION. Pinned by other-update-features-group and other-classic-protocol-only.
     """
-    protocols = ctx.cluster.config["group.coordinator.rebalance.protocols"]
+    protocols = ctx.node.config["group.coordinator.rebalance.protocols"]
     assert isinstance(protocols, list)
     if ctx.cluster.features.get("group.version", 0) < 1 or "consumer" not in protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

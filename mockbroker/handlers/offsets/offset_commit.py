@@ -62,7 +62,7 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
         _sort_partitions(row, rejected, accepted, ctx)
     if not accepted:
         return Reply(OffsetCommitResponse(topics=merge_rows(rejected, [], lambda row: (row.topic_id, row.name))))
-    metadata_max = read_int(ctx.cluster.config, "offset.metadata.max.bytes")
+    metadata_max = read_int(ctx.node.config, "offset.metadata.max.bytes")
     group_error = _check_group(request, accepted, ctx, metadata_max=metadata_max)
     offsets: dict[TopicPartitionKey, CommittedOffset] = {}
     # Versions 2 to 4 have a retention time.

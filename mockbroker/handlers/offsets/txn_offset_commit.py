@@ -175,7 +175,7 @@ def _commit_offsets(
     """
     ctx.node.group_log.require_loaded(request.group_id)
     _check_member(request, rows, ctx)
-    size_max = read_int(ctx.cluster.config, "offset.metadata.max.bytes")
+    size_max = read_int(ctx.node.config, "offset.metadata.max.bytes")
     codes: dict[RowPosition, ErrorCode] = {}
     records: list[Record] = []
     pending: list[tuple[TopicPartitionKey, CommittedOffset]] = []

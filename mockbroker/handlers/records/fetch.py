@@ -139,7 +139,7 @@ def _plan_fetch(request: FetchRequest, ctx: Context) -> FetchPlan:
 
 def _find_max_bytes(request: FetchRequest, ctx: Context) -> int:
     """The bytes of records that a response may have. More than a client's quota allows would always be throttled."""
-    max_bytes = min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
+    max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
     if ctx.throttle is not None and find_follower_id(request) < 0:
         max_bytes = min(max_bytes, ctx.throttle.fetch_bytes_max())
     return max_bytes
@@ -249,7 +249,7 @@ def _read_partition(
         log = _find_log(topic, index, epoch, request, ctx)
         if request_partition.key[0] not in (name, topic.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{name} was created again")
-        if ctx.cluster.config.replication.selects_replicas and find_follower_id(request) < 0:
+        if ctx.node.config.replication.selects_replicas and find_follower_id(request) < 0:
             preferred = find_preferred_replica(topic, index, request_partition.offset, request.rack_id, ctx)
             if preferred is not None:
                 data = _partition_data(index, log, committed=committed)

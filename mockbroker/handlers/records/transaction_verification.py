@@ -39,7 +39,7 @@ class ClientSupport(Enum):
 
 def is_verification_required(support: ClientSupport, ctx: Context) -> bool:
     """Return whether a request to the coordinator is required at all."""
-    enabled = ctx.cluster.config.boolean("transaction.partition.verification.enable")
+    enabled = ctx.node.config.boolean("transaction.partition.verification.enable")
     return enabled or support is ClientSupport.ADDS_PARTITIONS
 
 

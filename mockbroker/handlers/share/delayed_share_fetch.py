@@ -137,7 +137,7 @@ class DelayedShareFetch(msgspec.Struct):
         if request.max_bytes < 0:
             self._complete({key: PartitionData(key.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR) for key in offsets})
             return
-        limit = ctx.cluster.config["fetch.max.bytes"]
+        limit = ctx.node.config["fetch.max.bytes"]
         assert isinstance(limit, int)
         max_bytes = min(request.max_bytes, limit)
         if ctx.throttle is not None:
@@ -229,7 +229,7 @@ class DelayedShareFetch(msgspec.Struct):
     def _max_records(self, ctx: Context) -> int:
         """The number of records that may be acquired."""
         name = ctx.cluster.rules.fetch.max_records_config
-        limit = ctx.cluster.config.given.get(name) if name else None
+        limit = ctx.node.config.given.get(name) if name else None
         return self.request.max_records if limit is None else min(self.request.max_records, int(limit))
 
     def _acquire_from_partition(

@@ -144,7 +144,7 @@ def _require_names(names: Sequence[str | None]) -> None:
 
 
 def _open_session(request: ShareFetchRequest, group_id: str, member_id: str, ctx: Context) -> ShareSession | None:
-    config, rules = ctx.cluster.config, ctx.cluster.rules
+    config, rules = ctx.node.config, ctx.cluster.rules
     session_max = config.integer("group.share.max.share.sessions")
     if rules.sessions.limited_by_groups:
         session_max = int(config.given.get(_GROUPS_MAX, _GROUPS_MAX_DEFAULT)) * config.integer("group.share.max.size")

@@ -73,7 +73,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
         ctx.client_host,
         request.subscribed_topic_names,
     )
-    heartbeat = group.heartbeat(join, settings=settings, broker=ctx.cluster.config, now_ms=ctx.now_ms)
+    heartbeat = group.heartbeat(join, settings=settings, broker=ctx.node.config, now_ms=ctx.now_ms)
     if heartbeat.initialization is not None:
         _initialize_states(heartbeat.initialization, ctx)
     return Reply(

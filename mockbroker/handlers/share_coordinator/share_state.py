@@ -208,7 +208,7 @@ def _handle_request(
         return Reply(classes.response([]))
     rows, positions = _handle_partitions(group_id, topics, handle_row, classes, ctx)
     since_ms = ctx.now_ms
-    deadline_ms = since_ms + ctx.cluster.config.integer("share.coordinator.write.timeout.ms")
+    deadline_ms = since_ms + ctx.node.config.integer("share.coordinator.write.timeout.ms")
 
     def attempt(now: Context) -> Outcome:
         try:

@@ -68,7 +68,7 @@ def after_replication(
     position = ctx.node.group_log.uncommitted_position(group_id)
     if position is None:
         return go_on(ctx)
-    deadline_ms = ctx.now_ms + read_int(ctx.cluster.config, "offsets.commit.timeout.ms")
+    deadline_ms = ctx.now_ms + read_int(ctx.node.config, "offsets.commit.timeout.ms")
     key = ("log", position.topic_id, position.shard)
 
     def attempt(now: Context) -> Outcome:

@@ -18,7 +18,7 @@ def require_streams_groups(ctx: Context) -> None:
 
     Raises: UNSUPPORTED_VERSION.
     """
-    protocols = ctx.cluster.config["group.coordinator.rebalance.protocols"]
+    protocols = ctx.node.config["group.coordinator.rebalance.protocols"]
     assert isinstance(protocols, list)
     if ctx.cluster.features.get("streams.version", 0) < 1 or "streams" not in protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

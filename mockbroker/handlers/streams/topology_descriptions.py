@@ -50,7 +50,7 @@ def update_topology_description(request: StreamsGroupTopologyDescriptionUpdateRe
     """Store the description of a group's topology."""
     require_streams_groups(ctx)
     authorize(AclOperation.READ, ResourceType.GROUP, request.group_id, ctx)
-    if not ctx.cluster.config.stores_topology_descriptions:
+    if not ctx.node.config.stores_topology_descriptions:
         text = "The broker has no plugin for topology descriptions (group.streams.topology.description.plugin.class)."
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
     for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id)):
@@ -67,7 +67,7 @@ def update_topology_description(request: StreamsGroupTopologyDescriptionUpdateRe
 
 def is_description_required(group: StreamsGroup, heartbeat: StreamsHeartbeat, ctx: Context) -> bool:
     """Return whether the response of a heartbeat asks the member for a description of the topology."""
-    if ctx.api_version < _SINCE or not ctx.cluster.config.stores_topology_descriptions:
+    if ctx.api_version < _SINCE or not ctx.node.config.stores_topology_descriptions:
         return False
     if heartbeat.topology_epoch == group.described_epoch:
         return False

@@ -35,7 +35,7 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, ctx: Cont
     denied = {name for name in names if not is_authorized(AclOperation.DESCRIBE, ResourceType.TOPIC, name, ctx)}
     if cursor is None and "" in names and "" not in denied:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a topic without name, and no cursor")
-    limit = min(request.response_partition_limit, ctx.cluster.config.integer("max.request.partition.size.limit"))
+    limit = min(request.response_partition_limit, ctx.node.config.integer("max.request.partition.size.limit"))
     left = max(1, limit)
     response = DescribeTopicPartitionsResponse()
     for name in names:

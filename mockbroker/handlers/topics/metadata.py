@@ -88,7 +88,7 @@ def _topic_rows(request: MetadataRequest, ctx: Context) -> list[MetadataResponse
         # Neither name nor id: Kafka fails with a server error.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    may_create = request.allow_auto_topic_creation and ctx.cluster.config.boolean("auto.create.topics.enable")
+    may_create = request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable")
     return list(_topic_rows_by_name(names, ctx, may_create=may_create))
 
 

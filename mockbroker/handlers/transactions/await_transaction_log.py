@@ -25,7 +25,7 @@ def reply_when_recorded(outcome: Outcome, transactional_id: str, ctx: Context) -
     end = log.uncommitted_end(transactional_id)
     if end is None:
         return outcome
-    deadline_ms = ctx.now_ms + ctx.cluster.config.integer("request.timeout.ms")
+    deadline_ms = ctx.now_ms + ctx.node.config.integer("request.timeout.ms")
     key = log.wake_key(transactional_id)
 
     def attempt(now: Context) -> Outcome:

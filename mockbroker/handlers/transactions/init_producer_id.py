@@ -68,7 +68,7 @@ def _check_timeout(name: str, request: InitProducerIdRequest, ctx: Context) -> i
 
     Raises: INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT.
     """
-    config = ctx.cluster.config
+    config = ctx.node.config
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if request.enable2_pc and not config.boolean("transaction.two.phase.commit.enable"):

@@ -154,14 +154,14 @@ def _all_brokers_entries(configs: Configs) -> Iterator[ConfigEntry]:
 
 def _broker_entries(configs: Configs, resource: Resource) -> Iterator[ConfigEntry]:
     known_keys = configs.static.known_keys(Scope.BROKER)
-    overrides = configs.overrides(resource)
+    overrides, given = configs.overrides(resource), configs.static_of(resource).given
     for name, key in known_keys.items():
-        if key.internal and name not in overrides and name not in configs.static.given:
+        if key.internal and name not in overrides and name not in given:
             continue
         entry_synonyms = _synonyms(configs, name, resource)
         value = configs.value(resource, key)
         yield _make_entry(key, value, entry_synonyms=entry_synonyms, read_only=name not in DYNAMIC)
-    for name in {**configs.static.given, **configs.overrides(ALL_BROKERS), **overrides}:
+    for name in {**given, **configs.overrides(ALL_BROKERS), **overrides}:
         if name not in known_keys:
             entry_synonyms = _synonyms(configs, name, resource)
             listener_key = find_broker_key(configs, name)
@@ -187,7 +187,7 @@ def _synonyms(configs: Configs, name: str, broker: Resource | None = None) -> tu
     given: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
         (overrides, ConfigSource.DYNAMIC_BROKER),
         (configs.overrides(ALL_BROKERS), ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        (configs.static.given, ConfigSource.STATIC_BROKER),
+        (configs.static_of(broker).given, ConfigSource.STATIC_BROKER),
     )
     entry_synonyms = [
         Synonym(synonym_name, _shown_value(find_broker_key(configs, synonym_name), texts[synonym_name]), source)
@@ -221,7 +221,11 @@ def _deciding_source(configs: Configs, key: ConfigKey) -> ConfigSource:
         return ConfigSource.DYNAMIC_BROKER
     if not names.isdisjoint(configs.overrides(ALL_BROKERS)):
         return ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return ConfigSource.DEFAULT if names.isdisjoint(configs.static.given) else ConfigSource.STATIC_BROKER
+    return (
+        ConfigSource.DEFAULT
+        if names.isdisjoint(configs.static_of_node(configs.controller_id).given)
+        else ConfigSource.STATIC_BROKER
+    )
 
 
 def _synonym_family(name: str) -> tuple[str, ...]:

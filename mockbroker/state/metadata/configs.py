@@ -155,6 +155,7 @@ class Configs:
     ) -> None:
         self.static = config
         self.batch_limits = parse_limits(config.given).batch
+        self.node_static: dict[int, BrokerConfig] = {}
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
@@ -289,19 +290,28 @@ class Configs:
             return key.parse(text)
         if resource.kind is ResourceKind.BROKER:
             text = self.overrides(ALL_BROKERS).get(key.name)
-            return key.parse(text) if text is not None else self.static[key.name]
+            return key.parse(text) if text is not None else self.static_of(resource)[key.name]
         return self.inherited_value(key, node_id)
+
+    def static_of(self, broker: Resource | None) -> BrokerConfig:
+        """The static configuration of a broker, which may have properties of its own; else that of all."""
+        name = "" if broker is None else broker.name
+        return self.static_of_node(int(name)) if name.isascii() and name.isdigit() else self.static
+
+    def static_of_node(self, node_id: int | None) -> BrokerConfig:
+        """The static configuration of a broker; None: of all."""
+        return self.static if node_id is None else self.node_static.get(node_id, self.static)
 
     def inherited_value(self, key: ConfigKey, node_id: int | None) -> Value:
         """The value without an own setting of the topic or group: the broker's value, or Kafka's default.
 
         Each broker has its own settings before those of all brokers. Source: Kafka's DynamicBrokerConfig.
         """
-        own = self.overrides_of_broker(node_id)
+        own, static = self.overrides_of_broker(node_id), self.static_of_node(node_id)
         for name, unit in self.synonyms(key):
             broker_key = self.static.known_keys(Scope.BROKER)[name]
             text = own.get(name, self.overrides(ALL_BROKERS).get(name))
-            value = broker_key.parse(text) if text is not None else self.static[name]
+            value = broker_key.parse(text) if text is not None else static[name]
             if value is not None:
                 if isinstance(value, list) and key.type is not ConfigType.LIST:
                     return value[0]

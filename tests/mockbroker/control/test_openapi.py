@@ -52,6 +52,7 @@ _IN_OPERATIONS = {
     "reset": "resetCluster",
     "restart_node": "restartNode",
     "resume_node": "resumeNode",
+    "set_node_versions": "setNodeVersions",
     "share_partition": "getSharePartition",
     "share_partitions": "listSharePartitions",
     "start_node": "startNode",
