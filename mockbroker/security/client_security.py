@@ -97,7 +97,11 @@ class ClientSecurity:
         """Issues further certificates, with TLS."""
         from mockbroker.security.issued_certificates import IssuedCertificates
 
-        return IssuedCertificates(self)
+        return IssuedCertificates(self.folder, host=self.host, find_authority=self._require_authority)
+
+    def _require_authority(self) -> Authority:
+        assert self.authority is not None
+        return self.authority
 
     def create_files(self) -> None:
         """Make the certificates of a folder that keeps its authority. Raises: ConfigError."""
