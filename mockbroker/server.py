@@ -185,7 +185,7 @@ class Server:
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
         cluster has the same ids as the old one had.
-        Raises: OSError if an address is in use; ConfigError for unusable key stores; RuntimeError with a data directory.
+        Raises: OSError if an address is in use, ConfigError for unusable key stores, RuntimeError with a data folder.
         """
         if self._stored is not None:
             raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
