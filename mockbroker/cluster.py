@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.cluster_options import (
+    check_edition,
     check_stop_grace,
     config_dialect,
     create_security,
@@ -109,7 +110,7 @@ class Cluster(Controlled, ClusterMethods):
         if nodes is not None:
             check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
-        _check_edition(share_edition)
+        check_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
         security = create_security(tls, sasl, advertised, data_dir)
@@ -146,8 +147,7 @@ class Cluster(Controlled, ClusterMethods):
             stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
-        if options.config.unknown:
-            _warn_of_unknown(options.config)
+        _warn_of_unknown(options.config)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
@@ -156,6 +156,8 @@ class Cluster(Controlled, ClusterMethods):
 
 def _warn_of_unknown(config: BrokerConfig) -> None:
     """Warn the caller of `Cluster` of configurations that Kafka does not know: a typo has no effect otherwise."""
+    if not config.unknown:
+        return
     import warnings
 
     from mockbroker.log.config_log import suggest_known

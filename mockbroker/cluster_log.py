@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire import uuids
 from mockbroker.kafka_error import KafkaError
-from mockbroker.log.subjects import GROUPS, LEADERS, TOPICS
+from mockbroker.log.subjects import GROUPS, LEADERS, SERVER, TOPICS
 from mockbroker.state.metadata.cluster_image import TopicChange
 
 if TYPE_CHECKING:
@@ -175,3 +175,9 @@ def _summarize(group: Group) -> _SeenGroup:
     assert isinstance(group, EpochGroup | ShareGroup)
     rows = group.members.items()
     return _SeenGroup(group.assignment_epoch, {key: (m.client_id, m.client_host) for key, m in rows})
+
+
+def log_full_memory(used: int, limit: int) -> None:
+    """Log that the logs take as many bytes as they may."""
+    template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
+    SERVER.warning(template, used=used, limit=limit)

@@ -62,6 +62,14 @@ def check_stop_grace(grace_ms: int) -> int:
     return grace_ms
 
 
+def check_edition(share_edition: str | None) -> None:
+    """Refuse an edition that does not exist; without one nothing is loaded. Raises: ConfigError."""
+    if share_edition is not None:
+        from mockbroker.editions import load_edition
+
+        load_edition(share_edition)
+
+
 def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
     """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
     if versions is None:

@@ -12,18 +12,15 @@ import msgspec
 
 from mockbroker.build import build_core, record_topic_names
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog
+from mockbroker.cluster_log import ClusterLog, log_full_memory
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.limits import parse_limits
 from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.kafka_error import KafkaError
-from mockbroker.log.config_log import log_ineffective
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.event_loops import report_loop_errors
-from mockbroker.net.listener_log import log_bound, log_reachable
-from mockbroker.net.listener_views import ListenerView, listener_views
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -32,6 +29,7 @@ from mockbroker.net.listeners import (
     place_listeners,
 )
 from mockbroker.net.network_server import NetworkServer
+from mockbroker.net.node_listeners import log_bound, log_reachable
 from mockbroker.state.storage.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.jwks_refresh import JwksRefresher
+    from mockbroker.net.listener_views import ListenerView
     from mockbroker.net.tls_contexts import TlsContexts
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
@@ -190,7 +189,7 @@ class Server:
             share_persister=options.share_persister,
             versions=versions,
             node_options=options.node_options,
-            budget=MemoryBudget(options.memory_limit, _log_full_memory),
+            budget=MemoryBudget(options.memory_limit, log_full_memory),
             stored=self._stored,
         )
         record_topic_names(core)
@@ -204,8 +203,7 @@ class Server:
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
         cluster has the same ids as the old one had.
-        Raises: OSError if an address of a node that was down is in use; ConfigError for key stores that cannot be used
-        any more; RuntimeError where there is a data directory.
+        Raises: OSError if an address is in use, ConfigError for unusable key stores, RuntimeError with a data folder.
         """
         if self._stored is not None:
             raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
@@ -315,7 +313,10 @@ class Server:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        log_ineffective(config)
+        if config.ignored or config.unknown:
+            from mockbroker.log.config_log import log_ineffective
+
+            log_ineffective(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
@@ -399,6 +400,8 @@ class Server:
 
     def listeners(self) -> list[ListenerView]:
         """The listeners of all nodes with their bound and advertised addresses."""
+        from mockbroker.net.listener_views import listener_views
+
         return listener_views(self.require_started().require_listeners())
 
     def bootstrap(self, listener: str | None = None) -> str:
@@ -410,11 +413,6 @@ class Server:
         """HOST:PORT of the controller's own listener, "" if it has none."""
         endpoint = self.core.state.controller_endpoint
         return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
-
-
-def _log_full_memory(used: int, limit: int) -> None:
-    template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
-    SERVER.warning(template, used=used, limit=limit)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:

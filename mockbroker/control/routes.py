@@ -53,7 +53,7 @@ OPERATIONS = (
     Operation("POST", "/v1/nodes/{node}/pause", clusters.pause_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/resume", clusters.resume_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/versions", clusters.set_node_versions, "nodes"),
-    Operation("GET", "/v1/listeners", clusters.list_listeners, "nodes"),
+    Operation("GET", "/v1/listeners", clusters.list_listeners, "cluster"),
     Operation("GET", "/v1/tls", certificates.get_authority, "tls"),
     Operation("POST", "/v1/tls/certificates", certificates.issue_certificate, "tls", status=201),
     Operation("POST", "/v1/tls/rotate", certificates.rotate_certificate, "tls"),

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.broker_config import ConfigError
+from mockbroker.log.subjects import SERVER
 from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
 from mockbroker.net.listeners import node_port
 
@@ -181,3 +182,23 @@ def _name_address(error: OSError, host: str, port: int) -> OSError:
 def connectable_host(host: str) -> str:
     """The loopback address for a wildcard address, which clients cannot connect to."""
     return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104
+
+
+def log_bound(node_id: int, bound: Iterable[BoundListener]) -> None:
+    """Log the addresses of the listeners of a node."""
+    for entry in bound:
+        listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
+        address = f"{listener.host}:{entry.port}"
+        fields = {"node": node_id, "listener": listener.name, "protocol": listener.protocol}
+        template = "node %(node)d listens on %(listener)s://%(address)s"
+        if advertised != address:
+            template += ", advertised as %(advertised)s"
+        SERVER.info(template, about=str(node_id), **fields, address=address, advertised=advertised)
+
+
+def log_reachable(listeners: Iterable[Listener]) -> None:
+    """Log the listeners that are not only for this machine."""
+    for listener in listeners:
+        if not listener.is_loopback:
+            template = "%(listener)s listens on %(host)s, which other machines may reach"
+            SERVER.warning(template, listener=listener.name, host=listener.host)

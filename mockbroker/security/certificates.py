@@ -164,11 +164,18 @@ def _load_authority(certificate: bytes, key: bytes) -> Authority:
     return Authority(private, loaded)
 
 
-def _new_key() -> EllipticCurvePrivateKey:
+def check_package() -> None:
+    """Raises: MissingExtra without the package cryptography."""
     try:
-        from cryptography.hazmat.primitives.asymmetric import ec
+        import cryptography  # noqa: F401
     except ImportError as error:
         raise MissingExtra("tls=auto", "tls") from error
+
+
+def _new_key() -> EllipticCurvePrivateKey:
+    check_package()
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     return ec.generate_private_key(ec.SECP256R1())
 
 

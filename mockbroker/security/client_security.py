@@ -17,6 +17,7 @@ from mockbroker.security.certificates import (
     Authority,
     Certificates,
     certificate_paths,
+    check_package,
     keep_authority,
     write_certificates,
 )
@@ -86,9 +87,10 @@ class ClientSecurity:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         if tls is not None:
             self.certificates = certificate_paths(kept_folder or folder)
+            check_package()
+        if tls is not None and kept_folder is None:
             self.authority = Authority.create()
-            if kept_folder is None:
-                write_certificates(folder, self.authority, host=host)
+            write_certificates(folder, self.authority, host=host)
         if is_bearer:
             self._create_issuer(folder / "jwks.json", sasl)
 
@@ -97,7 +99,12 @@ class ClientSecurity:
         """Issues further certificates, with TLS."""
         from mockbroker.security.issued_certificates import IssuedCertificates
 
-        return IssuedCertificates(self)
+        return IssuedCertificates(self.folder, host=self.host, find_authority=self._require_authority)
+
+    def _require_authority(self) -> Authority:
+        if self.authority is None:
+            raise RuntimeError("the authority is in the data directory: start the cluster first")
+        return self.authority
 
     def create_files(self) -> None:
         """Make the certificates of a folder that keeps its authority. Raises: ConfigError."""

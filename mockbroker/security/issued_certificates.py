@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mockbroker.security.certificate_files import write_own_file
 from mockbroker.security.certificates import EXPIRED, NOT_YET_VALID, VALID, Authority, broker_hosts
-
-if TYPE_CHECKING:
-    from mockbroker.security.client_security import ClientSecurity
 
 #: Who signs: the authority of the cluster, which its clients and brokers trust, or one that nobody trusts.
 AuthorityName = Literal["own", "foreign"]
@@ -36,10 +33,16 @@ class CertificateRequest(NamedTuple):
 
 
 class IssuedCertificates:
-    """Issues certificates for a cluster with `tls="auto"`; the files are deleted with its `security`."""
+    """Issues certificates for a cluster with `tls="auto"`.
 
-    def __init__(self, security: ClientSecurity) -> None:
-        self._security = security
+    folder: of their files. host: of the brokers, besides the names of this machine. find_authority: returns the
+    authority of the cluster.
+    """
+
+    def __init__(self, folder: Path, *, host: str | None, find_authority: Callable[[], Authority]) -> None:
+        self._folder = folder
+        self._host = host
+        self._find_own = find_authority
         self._foreign: Authority | None = None
         self._count = 0
 
@@ -50,11 +53,11 @@ class IssuedCertificates:
         validity = EXPIRED if request.expired else NOT_YET_VALID if request.not_yet_valid else VALID
         if isinstance(request.hosts, str):
             raise ValueError(f"hosts: {request.hosts!r} is one text; expected a list of names and addresses")
-        hosts = broker_hosts(self._security.host) if request.hosts is None else tuple(request.hosts)
+        hosts = broker_hosts(self._host) if request.hosts is None else tuple(request.hosts)
         authority = self._find_authority(request.ca)
         pair = authority.issue(request.name, hosts, validity)
         self._count += 1
-        start = self._security.folder / f"issued-{self._count}"
+        start = self._folder / f"issued-{self._count}"
         ends = (".pem", ".key", "-store.pem", "-ca.pem")
         issued = IssuedCertificate(*(start.with_name(f"{start.name}{end}") for end in ends))
         texts = (pair.certificate, pair.key, pair.key + pair.certificate, authority.pem)
@@ -64,8 +67,7 @@ class IssuedCertificates:
 
     def _find_authority(self, name: str) -> Authority:
         if name == "own":
-            assert self._security.authority is not None
-            return self._security.authority
+            return self._find_own()
         if name != "foreign":
             raise ValueError(f"ca: {name!r} is neither 'own' nor 'foreign'")
         if self._foreign is None:

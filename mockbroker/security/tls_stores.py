@@ -46,6 +46,8 @@ def read_key_store(location: str, password: str | None, key_password: str | None
     data = read_store_file(location)
     if not is_java_key_store(data):
         store = _load_pkcs12(location, data, password)
+        if key_password not in (None, password):
+            raise ConfigError(f"ssl.key.password: another one than that of {location}; a PKCS12 store has one password")
         if store.key is None or store.cert is None:
             raise ConfigError(f"{location}: the store has no private key with a certificate")
         return KeyStore((_pkcs12_text(store),), (_pkcs12_certificate(store),))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 ATTACKS: dict[str, str] = {
     "stops": "tests.attack.stops",
     "random-faults": "tests.attack.random_faults",
+    "key-stores": "tests.attack.key_stores",
 }
 
 

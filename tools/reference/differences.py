@@ -82,6 +82,30 @@ OTHERS = (
         "the client gets its first answer at the same time",
     ),
     Difference(
+        "A key store without a private key",
+        "served where the names of its certificates allow it: every handshake fails",
+        "refused, at the start and by IncrementalAlterConfigs",
+        "the cause is visible immediately",
+    ),
+    Difference(
+        "A key store that changes at the listener between brokers",
+        "refused unless a client with the previous trust store accepts it, and the other way round",
+        "served: no broker connects to another by TLS",
+        "messages between nodes have no sockets",
+    ),
+    Difference(
+        "Dynamic key stores that cannot be used when a broker starts",
+        "no dynamic configuration of the broker is applied",
+        "the listener serves its static stores; all else is applied",
+        "the cause is in the log",
+    ),
+    Difference(
+        "A trust store that is not set, where clients are asked for certificates",
+        "the authorities of the Java installation are trusted",
+        "refused",
+        "a test would trust certificates that it does not know",
+    ),
+    Difference(
         "Error messages",
         "Kafka's texts in every ErrorMessage",
         "texts of the same meaning; null where Kafka's are null",

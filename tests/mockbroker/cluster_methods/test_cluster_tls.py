@@ -129,6 +129,16 @@ def test_only_a_cluster_that_made_its_certificates_issues_further_ones() -> None
         _ = cluster.tls
 
 
+def test_a_kept_authority_issues_nothing_before_the_cluster_has_started(tmp_path: Path) -> None:
+    cluster = Cluster(tls="auto", data_dir=tmp_path / "data")
+    with pytest.raises(RuntimeError, match="start the cluster first"):
+        cluster.tls.issue()
+    with cluster:
+        issued = cluster.tls.issue()
+
+        assert issued.authority.read_bytes() == cluster.tls.authority.read_bytes()
+
+
 def test_the_next_cluster_in_a_data_directory_has_the_same_authority(tmp_path: Path) -> None:
     seen = []
     for _ in range(2):

@@ -144,6 +144,7 @@ def test_a_file_that_became_useless_under_the_same_location_is_not_served(
         ({"ssl.keystore.location": "/none.p12"}, "No such file"),
         ({"ssl.keystore.location": "/"}, "Is a directory"),
         ({"ssl.keystore.password": "misremembered"}, "wrong password"),
+        ({"ssl.key.password": "misremembered"}, "ssl.key.password: another one than that of"),
         ({"ssl.keystore.type": "PEM"}, "ssl.keystore.password: a store of the type PEM has none"),
         ({"ssl.keystore.type": "FOO"}, "ssl.keystore.type: 'FOO' is not supported"),
         ({"ssl.keystore.key": "x"}, "ssl.keystore.key: given for a store of the type PKCS12"),

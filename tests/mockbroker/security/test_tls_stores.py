@@ -123,5 +123,5 @@ def test_a_file_that_is_no_store_is_refused_by_its_name(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"store: neither a JKS nor a PKCS12 store, or a wrong password"):
         Cluster(properties=_properties(path)).start()
-    with pytest.raises(ConfigError, match=r"ssl\.keystore: the key and certificates cannot be used"):
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location: the key and certificates cannot be used"):
         Cluster(properties=_properties(tmp_path / "nowhere")).start()
