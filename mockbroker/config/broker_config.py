@@ -217,6 +217,7 @@ class BrokerConfig(Mapping[str, Value]):
             self._values[name] = known[name].parse(text)
         cross_check(self)
         check_replication(self)
+        check_compaction_lags(*((name, self[name]) for name in COMPACTION_LAGS))
         check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -370,7 +371,6 @@ def cross_check(config: Mapping[str, Value]) -> None:
     if not isinstance(protocols, list) or "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
     check_assignors(config)
-    check_compaction_lags(*((name, config[name]) for name in COMPACTION_LAGS))
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:

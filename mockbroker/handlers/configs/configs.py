@@ -58,7 +58,8 @@ _KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
 def describe_configs(request: describe.DescribeConfigsRequest, ctx: Context) -> Outcome:
     """Return effective configuration.
 
-    Pinned by the conversations other-describe-configs, other-client-metrics-configs and share-config-describe.
+    Pinned by the conversations other-describe-configs, other-client-metrics-configs, share-config-describe and
+    other-broker-settings-inherited.
     """
     for resource in request.resources:
         if resource.resource_type not in ResourceKind._value2member_map_:
