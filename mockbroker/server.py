@@ -17,8 +17,8 @@ from mockbroker.clock import Clock
 from mockbroker.cluster_log import ClusterLog
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
-from mockbroker.config.plugins import Treatment
 from mockbroker.config.profiles import DEFAULT_PROFILE
+from mockbroker.config_log import log_configurations
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
@@ -281,15 +281,7 @@ class Server:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        for plugin in config.unsupported_plugins:
-            log = SERVER.warning if plugin.key.treatment is Treatment.WARNED else SERVER.info
-            template = "%(name)s=%(value)s is not supported: %(effect)s"
-            log(template, name=plugin.name, value=plugin.value, effect=plugin.key.effect)
-        if config.ignored:
-            SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
-        if config.unknown:
-            template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
-            SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
+        log_configurations(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
