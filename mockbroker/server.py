@@ -313,7 +313,7 @@ class Server:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        if config.ignored or config.unknown:
+        if config.ignored or config.unknown or config.unsupported_plugins:
             from mockbroker.log.config_log import log_ineffective
 
             log_ineffective(config)

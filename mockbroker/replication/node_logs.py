@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mockbroker.state.metadata.topics import Topic, TopicPartitionKey
 from mockbroker.state.storage.append_rules_cache import AppendRulesCache
-from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
-from mockbroker.state.storage.log_checks import FoundLog
 from mockbroker.state.storage.partition_log import PartitionLog
-from mockbroker.state.storage.producer_expiration import ProducerExpiration
+from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
+from mockbroker.state.storage.schedules.log_checks import FoundLog
+from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
 
 if TYPE_CHECKING:
     from mockbroker.state.metadata.cluster_image import ClusterImage

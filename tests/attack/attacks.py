@@ -11,6 +11,7 @@ ATTACKS: dict[str, str] = {
     "stops": "tests.attack.stops",
     "random-faults": "tests.attack.random_faults",
     "key-stores": "tests.attack.key_stores",
+    "broker-settings": "tests.attack.broker_settings",
 }
 
 

@@ -51,6 +51,8 @@ _SCOPES = {
     ResourceKind.GROUP: Scope.GROUP,
     ResourceKind.CLIENT_METRICS: Scope.CLIENT_METRICS,
 }
+#: Types with permissions of their own.
+_RESOURCE_NAMES: Mapping[int, str] = {ResourceKind.TOPIC: "topic", ResourceKind.GROUP: "group"}
 #: Types whose resources Kafka describes only by name.
 _KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
 
@@ -58,7 +60,8 @@ _KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
 def describe_configs(request: describe.DescribeConfigsRequest, ctx: Context) -> Outcome:
     """Return effective configuration.
 
-    Pinned by the conversations other-describe-configs, other-client-metrics-configs and share-config-describe.
+    Pinned by the conversations other-describe-configs, other-client-metrics-configs, share-config-describe and
+    other-broker-settings-inherited.
     """
     for resource in request.resources:
         if resource.resource_type not in ResourceKind._value2member_map_:
@@ -84,7 +87,7 @@ def alter_configs(request: replace.AlterConfigsRequest, ctx: Context) -> Outcome
     """
     plan = partial(_plan_replacement, ctx=ctx)
     rows = _alter_each(
-        request.resources, plan, replace.AlterConfigsResourceResponse, validate_only=request.validate_only
+        request.resources, plan, replace.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(replace.AlterConfigsResponse(responses=rows))
 
@@ -102,7 +105,7 @@ def incremental_alter_configs(request: incremental.IncrementalAlterConfigsReques
     """
     plan = partial(_plan_changes, ctx=ctx, validate_only=request.validate_only)
     rows = _alter_each(
-        request.resources, plan, incremental.AlterConfigsResourceResponse, validate_only=request.validate_only
+        request.resources, plan, incremental.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(incremental.IncrementalAlterConfigsResponse(responses=rows))
 
@@ -134,21 +137,24 @@ def _alter_each(
     resources: Sequence[Q],
     plan: Callable[[Q], _Apply],
     row_class: Callable[[int, str | None, int, str], R],
+    ctx: Context,
     *,
     validate_only: bool,
 ) -> list[R]:
     """Plan the changes of all resources, then apply them; one that is listed twice is rejected.
 
-    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess.
+    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess and ControllerApis.
     """
     named = Counter((row.resource_type, row.resource_name) for row in resources)
+    if ctx.is_at_controller:
+        resources = _list_once(resources)
     results: list[KafkaError | _Apply] = []
     forwarded: list[int] = []
     for at, row in enumerate(resources):
         try:
             if named[row.resource_type, row.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _check_keys_and_values(row)
+            _check_row(row, ctx)
             if row.resource_type in _FORWARDED:
                 forwarded.append(at)
             results.append(plan(row))
@@ -168,6 +174,14 @@ def _alter_each(
             result()
         rows.append(row_class(code, message, row.resource_type, row.resource_name))
     return rows
+
+
+def _list_once(resources: Sequence[Q]) -> list[Q]:
+    """The first row of each resource: a controller answers those that are listed several times once."""
+    first: dict[tuple[int, str], Q] = {}
+    for row in resources:
+        first.setdefault((row.resource_type, row.resource_name), row)
+    return list(first.values())
 
 
 def _describe_resource(
@@ -224,7 +238,8 @@ def _require_permission(operation: AclOperation, resource_type: int, name: str, 
 
     Raises: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
     """
-    message = f"{operation.name} is not allowed."
+    message = f"Authorization failed: {operation.name} of {_RESOURCE_NAMES.get(resource_type, 'the cluster')}"
+    message += f" {name} is not allowed." if resource_type in _RESOURCE_NAMES else " is not allowed."
     if resource_type == ResourceKind.TOPIC:
         authorize(operation, ResourceType.TOPIC, name, ctx, message=message)
     elif resource_type == ResourceKind.GROUP:
@@ -310,8 +325,16 @@ def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -
     return [structs.replace(config, name=name) for config, name in zip(configs, names, strict=True)]
 
 
-def _check_keys_and_values(row: incremental.AlterConfigsResource | replace.AlterConfigsResource) -> None:
-    """Raises: INVALID_REQUEST for a key that occurs twice and for values that are null, except in deletions."""
+def _check_row(row: incremental.AlterConfigsResource | replace.AlterConfigsResource, ctx: Context) -> None:
+    """What a broker checks before its controller does: keys that occur twice, and values that are null.
+
+    At the listener of the controller the last one counts, and null deletes; but an unknown type has a code of its own.
+    Raises: INVALID_REQUEST, UNSUPPORTED_VERSION.
+    """
+    if ctx.is_at_controller:
+        if row.resource_type not in ResourceKind._value2member_map_:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the resource type {row.resource_type} is unknown")
+        return
     names = [config.name for config in row.configs]
     nulls = [
         config.name
@@ -352,6 +375,10 @@ def _parse_changes(
             raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         change = ConfigChange(name, ConfigOperation(config.config_operation), config.value)
         require_list(ctx.cluster.configs, resource, change)
+        if change.value is None and change.operation is ConfigOperation.SET:
+            change = structs.replace(change, operation=ConfigOperation.DELETE)
+        elif change.value is None and change.operation is not ConfigOperation.DELETE:
+            raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         changes.append(change)
     return changes
 

@@ -16,12 +16,12 @@ from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.append_rules_cache import AppendRulesCache
-    from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
-    from mockbroker.state.storage.log_checks import FoundLog
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
-    from mockbroker.state.storage.producer_expiration import ProducerExpiration
+    from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
+    from mockbroker.state.storage.schedules.log_checks import FoundLog
+    from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
     from mockbroker.state.timers import EarliestDeadline
 
 Wake = Callable[[tuple[Hashable, ...]], None]
@@ -258,7 +258,7 @@ class LogStore:
         (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
     def _create_cleaner_schedule(self) -> CleanerSchedule:
-        from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+        from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
 
         self._cleaner_schedule = CleanerSchedule(
             self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
@@ -267,7 +267,7 @@ class LogStore:
 
     def _on_idle_producer(self, key: TopicPartitionKey) -> None:
         if self._expiration is None:
-            from mockbroker.state.storage.producer_expiration import ProducerExpiration
+            from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
 
             self._expiration = ProducerExpiration(
                 self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
@@ -275,7 +275,7 @@ class LogStore:
         self._expiration.mark_changed(key)
 
     def _find_log(self, key: TopicPartitionKey) -> FoundLog | None:
-        from mockbroker.state.storage.log_checks import FoundLog
+        from mockbroker.state.storage.schedules.log_checks import FoundLog
 
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
         if log is None or topic is None:
