@@ -1,6 +1,6 @@
 """Error messages that are too long to be encoded: a name of 32,767 bytes in a request does not fit into one.
 
-Kafka fails to write such a response, and closes the connection; here the client gets the error with a shorter message.
+Kafka fails to write such a response, and never answers; here the client gets the error with a shorter message.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class RequestRunner:
     def _apply_outcome(
         self, request: ActiveRequest, outcome: Outcome, resumed: DelayedRequest[ActiveRequest] | None
     ) -> None:
-        """Answer, wait or close; a response that cannot be encoded closes the connection, as in Kafka."""
+        """Answer, wait or close; a response that cannot be encoded closes the connection. Kafka never answers then."""
         try:
             self._do_outcome(request, outcome, resumed)
         except WireError as error:

@@ -7,7 +7,12 @@ import random
 from collections.abc import Iterator
 
 #: The module of each attack; its function `attack(rng, *, seconds)` yields a line for each violation that it finds.
-ATTACKS: dict[str, str] = {}
+ATTACKS: dict[str, str] = {
+    "costly-requests": "tests.attack.costly_requests",
+    "extreme-numbers": "tests.attack.extreme_numbers",
+    "growing-state": "tests.attack.growing_state",
+    "slow-readers": "tests.attack.slow_readers",
+}
 
 
 def run_attack(name: str, seed: int, *, seconds: float) -> Iterator[str]:
