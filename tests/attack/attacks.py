@@ -12,6 +12,10 @@ ATTACKS: dict[str, str] = {
     "random-faults": "tests.attack.random_faults",
     "key-stores": "tests.attack.key_stores",
     "broker-settings": "tests.attack.broker_settings",
+    "costly-requests": "tests.attack.costly_requests",
+    "extreme-numbers": "tests.attack.extreme_numbers",
+    "growing-state": "tests.attack.growing_state",
+    "slow-readers": "tests.attack.slow_readers",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -33,6 +33,7 @@ from mockbroker.state.metadata.config_changes import (
 )
 from mockbroker.state.metadata.config_entries import ConfigEntry
 from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.record_limit import check_record_count, count_config_records
 from mockbroker.state.metadata.topics import java_hash
 
 
@@ -130,12 +131,18 @@ class _ControllerFailure(KafkaError):
 
 #: The types of resources that the broker does not check before it forwards them to the controller.
 _FORWARDED = (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
-_Apply = Callable[[], None]
+
+
+class _Change(NamedTuple):
+    """A change that can be applied, and how many records the controller writes for it."""
+
+    apply: Callable[[], None]
+    record_count: int = 0
 
 
 def _alter_each(
     resources: Sequence[Q],
-    plan: Callable[[Q], _Apply],
+    plan: Callable[[Q], _Change],
     row_class: Callable[[int, str | None, int, str], R],
     ctx: Context,
     *,
@@ -148,7 +155,7 @@ def _alter_each(
     named = Counter((row.resource_type, row.resource_name) for row in resources)
     if ctx.is_at_controller:
         resources = _list_once(resources)
-    results: list[KafkaError | _Apply] = []
+    results: list[KafkaError | _Change] = []
     forwarded: list[int] = []
     for at, row in enumerate(resources):
         try:
@@ -162,16 +169,17 @@ def _alter_each(
                 forwarded.append(at)
         except KafkaError as error:
             results.append(error)
-    if any(isinstance(results[at], _ControllerFailure) for at in forwarded):
+    failure = _find_controller_failure(results)
+    if failure is not None:
         for at in forwarded:
-            results[at] = _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+            results[at] = failure
     rows = []
     for row, result in zip(resources, results, strict=True):
         code, message = ErrorCode.NONE, None
         if isinstance(result, KafkaError):
             code, message = result.code, result.message
         elif not validate_only:
-            result()
+            result.apply()
         rows.append(row_class(code, message, row.resource_type, row.resource_name))
     return rows
 
@@ -182,6 +190,17 @@ def _list_once(resources: Sequence[Q]) -> list[Q]:
     for row in resources:
         first.setdefault((row.resource_type, row.resource_name), row)
     return list(first.values())
+
+
+def _find_controller_failure(results: Sequence[KafkaError | _Change]) -> KafkaError | None:
+    """The error that all resources get which the broker forwards to the controller, None if there is none."""
+    if any(isinstance(result, _ControllerFailure) for result in results):
+        return _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    try:
+        check_record_count(sum(result.record_count for result in results if isinstance(result, _Change)))
+    except KafkaError as error:
+        return error
+    return None
 
 
 def _describe_resource(
@@ -285,35 +304,37 @@ def _parse_altered_resource(resource_type: int, name: str, ctx: Context) -> Reso
     return Resource(ResourceKind.BROKER, name)
 
 
-def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Apply:
+def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Change:
     if row.resource_type == ResourceKind.BROKER_LOGGER:
         alter_loggers(row, ctx, validate_only=validate_only)
-        return lambda: None
+        return _Change(lambda: None)
     _authorize_broker_first(row.resource_type, ctx)
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
     after = apply_changes(ctx.cluster.configs, resource, _parse_changes(resource, configs, ctx))
-    return _plan_override(resource, after, ctx)
+    return _plan_override(resource, after, [config.name for config in configs], ctx)
 
 
-def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply:
+def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Change:
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     given = {config.name: config.value for config in configs if config.value is not None}
     _authorize_broker_first(row.resource_type, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
-    return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), ctx)
+    return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), list(given), ctx)
 
 
-def _plan_override(resource: Resource, after: Mapping[str, str], ctx: Context) -> _Apply:
+def _plan_override(resource: Resource, after: Mapping[str, str], named: Sequence[str], ctx: Context) -> _Change:
     if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller:
         listeners = ctx.node.listener_names()
         check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
         if resource.name and ctx.cluster.key_stores is not None:
             ctx.cluster.key_stores.check_change(ctx.node.node_id, after)
     _require_topic_exists(resource, ctx)
-    return lambda: ctx.cluster.configs.set_overrides(resource, after)
+    configs = ctx.cluster.configs
+    count = count_config_records(resource, configs.overrides(resource), after, named, has_elr=configs.elr)
+    return _Change(lambda: configs.set_overrides(resource, after), count)
 
 
 def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -> Sequence[C]:
