@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kwire.cli.edition import add_edition_arguments
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
+from kwire.cli.unpacking import add_unpacked_argument
 from kwire.cli.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     port_help = "a broker's port; may be repeated (default: detect Kafka on any port)"
     add("--port", action="append", type=int, default=[], help=port_help)
     add("--tls-keylog", metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
+    add_unpacked_argument(parser)
     add("--master", default="local[*]", help="Spark master to run on (default: %(default)s, this machine)")
 
 
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         options["payload"] = "true"
     if args.tls_keylog is not None:
         options["tls_keylog"] = args.tls_keylog
+    if args.unpacked_max is not None:
+        options["unpacked_size_max"] = str(args.unpacked_max)
     _check_inputs(files, options)
     progress = _progress_printer()
     is_short = sum(map(os.path.getsize, files)) < LARGE_SIZE
