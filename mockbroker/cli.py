@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kwire.escape import printable_lines
 from kwire.package_version import version_line
 from kwire.shell_completion import add_command, complete
 from mockbroker.cluster_options import (
@@ -136,7 +137,7 @@ def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event
 
 
 def _report_error(error: Exception) -> int:
-    print(f"mockbroker: {error}", file=sys.stderr)
+    print(printable_lines(f"mockbroker: {error}"), file=sys.stderr)
     return _EXIT_USAGE
 
 

@@ -16,6 +16,7 @@ from kwire.cli.edition import add_edition_arguments
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
 from kwire.cli.unpacking import add_unpacked_argument
 from kwire.cli.usage_error import UsageError
+from kwire.escape import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,6 +197,6 @@ def _progress_printer() -> Progress:
 
     def print_progress(step: str) -> None:
         """Print one line of progress."""
-        print(f"[{time.monotonic() - start:5.1f} s] {step}", file=sys.stderr, flush=True)
+        print(f"[{time.monotonic() - start:5.1f} s] {one_line(step)}", file=sys.stderr, flush=True)
 
     return print_progress

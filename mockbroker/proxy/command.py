@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.escape import printable_lines
 from mockbroker.cluster_options import parse_control_options
 from mockbroker.config.keys import ConfigError
 from mockbroker.faults.fault_error import FaultError
@@ -88,7 +89,7 @@ def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.
 
 
 def _report_error(error: Exception, code: int) -> int:
-    print(f"mockbroker proxy: {error}", file=sys.stderr)
+    print(printable_lines(f"mockbroker proxy: {error}"), file=sys.stderr)
     return code
 
 

@@ -118,7 +118,7 @@ class DecodeRun:
         if self._packets is not None:
             self._packets.show()
             for note in self._packets.notes():
-                print(f"kwire: {note}", file=sys.stderr)
+                print(f"kwire: {one_line(note)}", file=sys.stderr)
 
     def _printer(self, capture: str, opened: _OpenedInput) -> Printer:
         has_several = len(self._args.captures) > 1
