@@ -159,7 +159,10 @@ def _report_session(master: str, *, is_short: bool, progress: Progress) -> Itera
         yield session
     finally:
         if archive is not None and java_options:
-            progress(f"storing the classes of Spark in {archive.path}, once, so that the next report starts sooner")
+            progress(
+                f"storing the classes of Spark, about 170 MB, in {archive.path}, once, so that the next report starts "
+                "sooner; kwire cache --clear removes them"
+            )
         spark_session.end(session)
         if archive is not None:
             archive.complete()
