@@ -16,6 +16,7 @@ ATTACKS: dict[str, str] = {
     "extreme-numbers": "tests.attack.extreme_numbers",
     "growing-state": "tests.attack.growing_state",
     "slow-readers": "tests.attack.slow_readers",
+    "http-connections": "tests.attack.http_connections",
 }
 
 
