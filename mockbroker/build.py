@@ -123,9 +123,8 @@ def _fill_cluster(core: Core, stored: StoredCluster | None, topics: Mapping[str,
     """Restore what is stored, create topics, and store what changes from now on. Raises: KafkaError, ConfigError."""
     if stored is not None:
         stored.restore(core.state, now_ms=core.now_ms)
-    _create_topics(core, topics)
-    if stored is not None:
         core.requests.recorder = stored.record(core.state, lambda: core.now_ms)
+    _create_topics(core, topics)
 
 
 def _create_core(

@@ -20,8 +20,6 @@ from mockbroker.state.settings import read_int
 from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
 
-#: The folder of a partition that no topic has any more. Source: Kafka's LogFileUtils.
-_STRAY_FOLDER = "-stray"
 _METADATA_FOLDER = ("__cluster_metadata", 0)
 
 
@@ -100,8 +98,7 @@ class DiskLogs:
                 if found is None or found in is_known or found == _METADATA_FOLDER:
                     continue
                 path = f"{folder}/{name}"
-                self._services.files.rename(path, f"{path}{_STRAY_FOLDER}")
-                self._services.report(f"{path}: no such topic; renamed to {name}{_STRAY_FOLDER}")
+                self._services.report(f"{path}: no such topic; renamed to {self._services.set_aside(path)}")
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When something has to be written or removed, or None."""
@@ -152,8 +149,7 @@ class DiskLogs:
         metadata_path = f"{path}/{properties.PARTITION_METADATA}"
         data = files.read_file(metadata_path)
         if data is not None and properties.read_partition_metadata(data, metadata_path) != topic_id:
-            files.rename(path, f"{path}{_STRAY_FOLDER}")
-            self._services.report(f"{path}: of another topic; renamed to {name}{_STRAY_FOLDER}")
+            self._services.report(f"{path}: of another topic; renamed to {self._services.set_aside(path)}")
             return -1, -1
         parsed = [names.parse_file_name(one) for one in files.list_names(path)]
         last = max((one[0] for one in parsed if one is not None and one[1] == names.LOG), default=-1)

@@ -106,6 +106,8 @@ class MetadataRecorder:
             STORAGE.info("the metadata log accepts records again")
         if self._log.needs_snapshot:
             self._write_snapshot(now_ms)
+        if records and not self._is_closed and self._state.log_store is not None:
+            self._state.log_store.mark_metadata_written(now_ms=now_ms)
 
     def _start_epoch(self) -> None:
         if not self._log.has_started:

@@ -139,6 +139,8 @@ class StoredCluster:
         self._recorder = MetadataRecorder(
             state, self.log, directory_ids=self.directory.directory_ids, quorum_node=self._quorum_node, clock=clock
         )
+        assert state.log_store is not None
+        state.log_store.await_metadata(self._recorder.write_changes)
         return self._recorder
 
     def close(self, close_logs: Callable[[], None] = lambda: None) -> None:

@@ -24,6 +24,7 @@ class NodeReplicaLogs:
 
     on_log_changed: called after each append and each change of offsets; None while the broker does not run.
     started_ms: which the periodic checks of the cleaner are counted from. disk: the files, None to have logs in memory.
+    write_metadata: called before files are created; raises KAFKA_STORAGE_ERROR.
     """
 
     def __init__(
@@ -47,10 +48,16 @@ class NodeReplicaLogs:
         self._now_ms = started_ms
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
         self._cleaner = CleanerSchedule(configs, self._find_named_log, started_ms=started_ms)
+        self.write_metadata: Callable[[], None] = lambda: None
 
     def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
         """The log of a replica, created on first use. Raises: KAFKA_STORAGE_ERROR."""
-        log = self._logs.get((topic.topic_id, partition_index))
+        key = (topic.topic_id, partition_index)
+        log = self._logs.get(key)
+        if log is None:
+            # A folder whose topic is not in the metadata log would be a stray one after a kill.
+            self.write_metadata()
+            log = self._logs.get(key)  # That may have created it.
         return self._create_log(topic, partition_index) if log is None else log
 
     def _create_log(self, topic: Topic, partition_index: int) -> PartitionLog:

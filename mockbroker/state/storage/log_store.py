@@ -39,6 +39,15 @@ class ClusterLogs(Protocol):
     def load_logs(self, *, now_ms: int) -> None:
         """Open the files of all logs, when the cluster starts."""
 
+    def await_metadata(self, write: Callable[[], None]) -> None:
+        """From now on a log gets its files when its partition is in the metadata log.
+
+        write: writes what has changed, and raises KAFKA_STORAGE_ERROR.
+        """
+
+    def mark_metadata_written(self, *, now_ms: int) -> None:
+        """The metadata log has all changes up to now."""
+
     def close(self) -> None:
         """Write everything to the disk. Raises: OSError."""
 
@@ -96,6 +105,7 @@ class LogStore:
         self._cleaner_schedule: CleanerSchedule | None = None
         self._stopped_nodes: set[int] = set()
         self._stopped_replicas: dict[TopicPartitionKey, dict[int, ReplicaLog]] = {}
+        self._write_metadata: Callable[[], None] = _write_nothing
         metadata.add_listener(self._on_topic_change)
 
     def logs_of(self, _node_id: int) -> Callable[[Topic, int], PartitionLog]:
@@ -107,6 +117,8 @@ class LogStore:
         key = (topic.topic_id, partition_index)
         log = self._logs.get(key)
         if log is None:
+            # A folder whose topic is not in the metadata log would be a stray one after a kill.
+            self._write_metadata()
             log = self._create_log(topic, topic.partitions[partition_index])
             self._logs[key] = log
             log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
@@ -159,6 +171,13 @@ class LogStore:
                 known.add((topic.name, partition.index))
                 self.open_log(topic, partition.index)
         self._disk.remove_unknown(known)
+
+    def await_metadata(self, write: Callable[[], None]) -> None:
+        """From now on the files of a log are created after `write`."""
+        self._write_metadata = write
+
+    def mark_metadata_written(self, *, now_ms: int) -> None:
+        """Nothing to do: files are created on first use."""
 
     def close(self) -> None:
         """Write everything to the disk, where logs are in files. Raises: OSError."""
@@ -278,6 +297,10 @@ class LogStore:
             truncate_to_leader(log, replica, stopped.values())
         log.start_leader_epoch(partition.leader_epoch)
         self._update_replicas_of(key)  # Clients may read from the new leader at once.
+
+
+def _write_nothing() -> None:
+    """There is no metadata log."""
 
 
 def min_in_sync(config: Settings, replication_factor: int) -> int:
