@@ -10,16 +10,19 @@ from mockbroker.disk_storage.node_folders import node_folder
 from mockbroker.disk_storage.offset_checkpoints import OffsetCheckpoints, StoredOffsets
 from mockbroker.disk_storage.partition_files import PartitionFiles
 from mockbroker.disk_storage.partition_identity import PartitionIdentity
-from mockbroker.disk_storage.partition_loading import load_partition_files
+from mockbroker.disk_storage.partition_loading import StoredLog, load_partition_files
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_loading import LoadOptions
 from mockbroker.disk_storage.storage_services import DELETED_FOLDER, StorageServices
+from mockbroker.log_directory.batch_scan import FieldLimits
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import names, properties
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
 
+#: Elections of which a crash of the machine may have lost the records, at most: a larger epoch is damage.
+_EPOCHS_AHEAD_MAX = 10_000
 _METADATA_FOLDER = ("__cluster_metadata", 0)
 
 
@@ -59,9 +62,18 @@ class DiskLogs:
         self._remove_deleted_folders()
 
     def open_log(
-        self, topic_name: str, topic_id: bytes, partition_index: int, node_ids: Sequence[int], *, now_ms: int
+        self,
+        topic_name: str,
+        topic_id: bytes,
+        partition_index: int,
+        node_ids: Sequence[int],
+        *,
+        leader_epoch: int,
+        now_ms: int,
     ) -> tuple[PartitionFiles, RestoredState]:
         """Open the files of a partition, or create them. node_ids: of its replicas, the leader first.
+
+        leader_epoch: of the metadata; after a crash of the machine the log can have later ones.
 
         Raises: KAFKA_STORAGE_ERROR if they cannot be created or read; DamagedFileError.
         """
@@ -75,9 +87,9 @@ class DiskLogs:
                 self._services.files.create_folder(folder)
             stored = self._stored[folders.first.split("/")[0]]
             key = (topic_name, partition_index)
-            options = self._load_options(topic_name, stored, key, now_ms)
+            options = self._load_options(topic_name, stored, key, leader_epoch, now_ms)
             files, state = load_partition_files(
-                identity, folders, self._services, options, log_start=stored.log_starts.get(key, 0)
+                identity, folders, self._services, options, self._stored_log(stored, key, topic_id)
             )
             folders.create_folders()
             if not folders.exists(properties.PARTITION_METADATA):
@@ -89,6 +101,10 @@ class DiskLogs:
         return files, state._replace(
             high_watermark=stored.high_watermarks.get(key), cleaned_to=stored.cleaned_offsets.get(key)
         )
+
+    def forget_summaries(self) -> None:
+        """Another program has changed the logs since they were written."""
+        self._stored = {folder: stored._replace(summaries={}) for folder, stored in self._stored.items()}
 
     def remove_unknown(self, is_known: Container[tuple[str, int]]) -> None:
         """Rename the folders of all partitions but the known ones, which were opened."""
@@ -126,7 +142,19 @@ class DiskLogs:
     def _delete_delay_ms(self, topic_name: str) -> int:
         return read_int(self._configs.topic(topic_name), "file.delete.delay.ms")
 
-    def _load_options(self, topic_name: str, stored: StoredOffsets, key: tuple[str, int], now_ms: int) -> LoadOptions:
+    def _stored_log(self, stored: StoredOffsets, key: tuple[str, int], topic_id: bytes) -> StoredLog:
+        summary = stored.summaries.get(key)
+        return StoredLog(
+            log_start=stored.log_starts.get(key, 0),
+            high_watermark=stored.high_watermarks.get(key),
+            clean_end=stored.recovery_points.get(key) if self._is_clean else None,
+            summary=summary if summary is not None and summary.topic_id == topic_id else None,
+        )
+
+    def _load_options(
+        self, topic_name: str, stored: StoredOffsets, key: tuple[str, int], leader_epoch: int, now_ms: int
+    ) -> LoadOptions:
+        is_compacted = "compact" in str(self._configs.topic(topic_name)["cleanup.policy"])
         return LoadOptions(
             recovery_point=stored.recovery_points.get(key, 0),
             is_clean=self._is_clean,
@@ -135,6 +163,9 @@ class DiskLogs:
             repair=self._options.repair,
             report=self._services.report,
             now_ms=now_ms,
+            limits=FieldLimits(
+                epoch_max=leader_epoch + _EPOCHS_AHEAD_MAX, has_gaps=is_compacted or key in stored.cleaned_offsets
+            ),
         )
 
     def _measure_log(self, path: str, topic_id: bytes) -> tuple[int, int]:

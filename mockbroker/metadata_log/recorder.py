@@ -88,6 +88,7 @@ class MetadataRecorder:
             if self._log.needs_snapshot_at_end:
                 self._log.write_snapshot(self._tracker.snapshot(), now_ms=self._clock())
             self._log.sync()
+            self._log.mark_end()
         finally:
             self._log.close()
 

@@ -68,8 +68,9 @@ class NodeReplicaLogs:
             log = PartitionLog(rules.current_rules, changed, changed, self._budget)
             log.hold_high_watermark(0)
         else:
+            epoch, now_ms = topic.partitions[partition_index].leader_epoch, self._now_ms
             files, state = self._disk.open_log(
-                topic.name, topic.topic_id, partition_index, [self.node_id], now_ms=self._now_ms
+                topic.name, topic.topic_id, partition_index, [self.node_id], leader_epoch=epoch, now_ms=now_ms
             )
             log = PartitionLog(rules.current_rules, changed, changed, storage=files)
             log.restore_state(state)

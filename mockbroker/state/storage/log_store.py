@@ -143,7 +143,10 @@ class LogStore:
             return PartitionLog(rules.current_rules, on_moved, on_grown, self._budget)
         # The leader's files are the right ones, if several are as long.
         node_ids = sorted(partition.replicas, key=lambda node_id: node_id != partition.leader)
-        files, state = self._disk.open_log(topic.name, topic.topic_id, partition.index, node_ids, now_ms=self._now_ms)
+        epoch, now_ms = partition.leader_epoch, self._now_ms
+        files, state = self._disk.open_log(
+            topic.name, topic.topic_id, partition.index, node_ids, leader_epoch=epoch, now_ms=now_ms
+        )
         log = PartitionLog(rules.current_rules, on_moved, on_grown, storage=files)
         log.restore_state(state)
         files.bind(log)

@@ -44,7 +44,7 @@ def _start(files: SimulatedFiles, replication: str) -> StoredBroker:
 def _create_internal_topics(broker: StoredBroker) -> None:
     for key_type in (0, 1, 2):
         key = "g" if key_type < 2 else "g:AAAAAAAAAAAAAAAAAAAAAQ:0"
-        broker.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 6)
+        broker.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,)), 6)
     broker.call(CreateTopicsRequest([CreatableTopic("t", 2, 3), CreatableTopic("u", 1, 2)]), 7)
     broker.advance(1_000)
 
@@ -101,7 +101,9 @@ def test_a_deleted_folder_does_not_take_the_name_of_one_that_waits_for_its_remov
     for _ in range(2):
         DiskLog(files).partition.remove()
 
-    assert sum(name.endswith("-delete") for name in files.list_names("node-1")) == 1  # The first was removed at a start.
+    assert (
+        sum(name.endswith("-delete") for name in files.list_names("node-1")) == 1
+    )  # The first was removed at a start.
     disk = DiskLog(files)
     files.create_folder(f"node-1/t-0.{disk.partition.identity.topic_id.hex()}-delete")
     disk.partition.remove()
@@ -112,8 +114,9 @@ def test_a_deleted_folder_does_not_take_the_name_of_one_that_waits_for_its_remov
 def test_files_that_cannot_be_created_are_created_later_and_the_partition_is_led_then() -> None:
     files = make_files()
     broker = _start(files, "real")
-    full, files._choose_fault = files._choose_fault, lambda path: (
-        FileFault.WRITE_FAILS if _METADATA not in path else None
+    full, files._choose_fault = (
+        files._choose_fault,
+        lambda path: FileFault.WRITE_FAILS if _METADATA not in path else None,
     )
     with suppress(KafkaError):
         broker.call(CreateTopicsRequest([CreatableTopic("t", 1, 3)]), 7)
