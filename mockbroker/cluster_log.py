@@ -17,6 +17,7 @@ from mockbroker.state.metadata.cluster_image import TopicChange
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.engine.core import Core
     from mockbroker.state.group.group import Group
     from mockbroker.state.metadata.topics import Topic
 
@@ -175,3 +176,15 @@ def _summarize(group: Group) -> _SeenGroup:
     assert isinstance(group, EpochGroup | ShareGroup)
     rows = group.members.items()
     return _SeenGroup(group.assignment_epoch, {key: (m.client_id, m.client_host) for key, m in rows})
+
+
+def record_topic_names(core: Core) -> None:
+    """Requests name topics by their ids; the journal has the names of deleted topics too."""
+    metadata, journal = core.state.metadata, core.journal
+
+    def record_name(_: object, topic: Topic) -> None:
+        journal.record_topic_name(topic.topic_id, topic.name)
+
+    for topic in metadata.topics():
+        record_name(None, topic)
+    metadata.add_listener(record_name)

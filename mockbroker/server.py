@@ -14,7 +14,7 @@ import msgspec
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog
+from mockbroker.cluster_log import ClusterLog, record_topic_names
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
-    from mockbroker.state.metadata.topics import Topic
     from mockbroker.storage_options import StorageOptions
 
 
@@ -129,7 +128,7 @@ class Server:
         stored, self._stored = self._stored, None
         if stored is not None:
             store = self.core.state.log_store if "core" in self.__dict__ else None
-            stored.close(store.close if store is not None else lambda: None)
+            stored.close(store.close if store is not None else None)
 
     def _place_listeners(self) -> list[Listener]:
         options = self.options
@@ -169,7 +168,7 @@ class Server:
             budget=MemoryBudget(options.memory_limit, _log_full_memory),
             stored=self._stored,
         )
-        _record_topic_names(core)
+        record_topic_names(core)
         self._cluster_log.watch(core.state, known=() if self._stored is None else self._stored.topic_ids)
         for user in options.add_scram:
             core.state.security.add_scram(user)
@@ -199,7 +198,20 @@ class Server:
         self._add_faults()
 
     async def start(self) -> None:
-        """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
+        """Listen on every node; `bootstrap` returns the addresses then. After an error nothing is left open."""
+        try:
+            await self._start()
+        except BaseException:
+            network_server, self.network_server = self.network_server, None
+            try:
+                if network_server is not None:
+                    await network_server.stop()
+            finally:
+                self._close_storage()
+                await self._stop_oauth()
+            raise
+
+    async def _start(self) -> None:
         options = self.options
         tls = {}
         for listener in self._listeners:
@@ -216,8 +228,6 @@ class Server:
         except OSError:
             if tap is not None:
                 tap.close()
-            self._close_storage()
-            await self._stop_oauth()
             raise
         self.network_server = network_server
         if self._jwks is not None:
@@ -225,7 +235,6 @@ class Server:
         try:
             self.core.requests.write_metadata()
         except KafkaError as error:
-            await self.stop()
             raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
@@ -368,18 +377,6 @@ class Server:
 def _log_full_memory(used: int, limit: int) -> None:
     template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
     SERVER.warning(template, used=used, limit=limit)
-
-
-def _record_topic_names(core: Core) -> None:
-    """Requests name topics by their ids; the journal has the names of deleted topics too."""
-    metadata, journal = core.state.metadata, core.journal
-
-    def record_name(_: object, topic: Topic) -> None:
-        journal.record_topic_name(topic.topic_id, topic.name)
-
-    for topic in metadata.topics():
-        record_name(None, topic)
-    metadata.add_listener(record_name)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:

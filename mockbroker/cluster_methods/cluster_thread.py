@@ -65,7 +65,8 @@ class ClusterThread:
         assert self._thread is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_TIMEOUT_S)
-        self._loop.close()
+        if not self._thread.is_alive():  # Otherwise it is busy: the loop cannot be closed, and ends with the process.
+            self._loop.close()
         self._loop = self._thread = None
 
     def __enter__(self) -> Self:
