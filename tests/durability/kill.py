@@ -56,6 +56,7 @@ _CREATION_S = 60.0
 _FIRST_PROMISES_S = 240.0
 #: Of a start on an idle machine; on a busy one the processes run longer too, so that clients get answers.
 _START_S = 0.4
+_SLOWER_MAX = 6.0
 _LONG_RUN_S = 6.0
 _LONG_RUN_SHARE = 0.04
 #: So many kills of a mode that has an aim follow the appearance of a file, after at most so many seconds.
@@ -187,7 +188,7 @@ class Killer:
     def kill_and_start(self, broker: BrokerProcess | KafkaProcess) -> float:
         """Let the process run for a while, kill it, and start it again. Returns: the seconds that the start took."""
         chance = self._chance
-        run_max_s = self._run_max_s * max(1.0, self._start_s / _START_S)
+        run_max_s = self._run_max_s * min(max(1.0, self._start_s / _START_S), _SLOWER_MAX)
         if self._watch is not None and self._mode.pattern is not None and chance.random() < _AIMED_SHARE:
             wait(chance.uniform(0, run_max_s))
             self.aimed_count += self._watch.wait_for(self._mode.pattern, _AIM_LIMIT_S)
