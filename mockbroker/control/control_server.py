@@ -70,8 +70,8 @@ class ControlServer:
     """Serves the control of a cluster, or of a proxy, between `start` and `stop`.
 
     api: what is served. shut_down: called by the operation that ends the process, in the thread of the control; None to
-    refuse it. sock: that listens already, None to bind one. limits: of connections and of the time that requests take to
-    arrive.
+    refuse it. sock: that listens already, None to bind one. limits: of connections, and of the time that requests take
+    to arrive.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class ControlServer:
         api: ControlApi,
         options: ControlOptions,
         shut_down: Callable[[], None] | None = None,
+        *,
         sock: socket.socket | None = None,
         limits: HttpLimits | None = None,
     ) -> None:

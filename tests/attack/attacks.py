@@ -17,6 +17,7 @@ ATTACKS: dict[str, str] = {
     "growing-state": "tests.attack.growing_state",
     "slow-readers": "tests.attack.slow_readers",
     "http-connections": "tests.attack.http_connections",
+    "damaged-directories": "tests.attack.damaged_directories",
 }
 
 
