@@ -103,8 +103,8 @@ class DeferredControl:
 
             server = ControlServer(self._cluster, self._load_api(), self._options, self._shut_down, sock=sock)
             server.start()
-        except BaseException:
-            CONTROL.exception("the control at %(url)s cannot be served", url=self._url)
+        except Exception as error:
+            CONTROL.error("the control at %(url)s cannot be served: %(cause)s", error, url=self._url, cause=repr(error))
             sock.close()
             return
         self._server = server

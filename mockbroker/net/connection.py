@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.core import Core
     from mockbroker.engine.output import Send, SendBytes
     from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.net.certificate_principals import CertificatePrincipals
     from mockbroker.net.frame_assembly import ReceiveAllowance
     from mockbroker.net.slow_clients import SlowClients
 
@@ -42,6 +43,7 @@ class ConnectionServer(Protocol):
     slow_clients: SlowClients
     tls_buffer: memoryview
     tap: CaptureTap | None
+    principals: CertificatePrincipals
 
     def add_connection(
         self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str
@@ -56,9 +58,6 @@ class ConnectionServer(Protocol):
 
     def update_reading(self, connection: ClientConnection) -> None:
         """Resume or pause reading."""
-
-    def map_certificate(self, certificate: bytes, listener: str) -> str | None:
-        """The principal of a client certificate, or None."""
 
     def report_error(self, what: str, error: Exception) -> None:
         """Log an internal error."""
@@ -106,7 +105,8 @@ class ClientConnection(TlsOrPlainProtocol):
         assert self._transport is not None
         tls_object = self._transport.get_extra_info("ssl_object") if self._encrypted else None
         certificate = None if tls_object is None else tls_object.getpeercert(binary_form=True)
-        return ANONYMOUS if certificate is None else self._server.map_certificate(certificate, self._listener)
+        principals = self._server.principals
+        return ANONYMOUS if certificate is None else principals.map_certificate(certificate, self._listener)
 
     def read_socket(self, sock: socket.socket) -> None:
         """Receive from a plain socket, up to the end of one frame. Raises: as `FrameAssembly.receive`."""

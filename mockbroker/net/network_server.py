@@ -13,6 +13,7 @@ from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
+from mockbroker.net.certificate_principals import CertificatePrincipals
 from mockbroker.net.clock_moves import ClockMoves, TimeSlice
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.connection_ends import end_connections
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
     from mockbroker.net.node_listeners import FindContext
-    from mockbroker.security.principal_rules import PrincipalRules
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
@@ -68,7 +68,7 @@ class NetworkServer:
         self.is_stopped = False
         self._connections: dict[int, ClientConnection] = {}
         self._listeners: NodeListeners | None = None
-        self._rules: dict[str, PrincipalRules] = {}
+        self.principals = CertificatePrincipals(core.state.config)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self._timer_moved_ms = 0
@@ -220,17 +220,6 @@ class NetworkServer:
         self._connections.clear()
         if self.tap is not None:
             self.tap.close()
-
-    def map_certificate(self, certificate: bytes, listener: str) -> str | None:
-        """The principal of a client certificate at a listener; None if no mapping rule matches."""
-        rules = self._rules.get(listener)
-        if rules is None:
-            from mockbroker.security.principal_rules import parse_principal_rules
-
-            rules = self._rules[listener] = parse_principal_rules(self.core.state.config, listener)
-        from mockbroker.security.distinguished_name import read_subject
-
-        return rules.map_principal(read_subject(certificate))
 
     def add_connection(
         self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str

@@ -30,7 +30,7 @@ def _control(limits: HttpLimits) -> Iterator[tuple[ControlClient, tuple[str, int
             host, _, port = control.url.removeprefix("http://").rpartition(":")
             yield ControlClient(control.url), (host, int(port))
         finally:
-            control.stop()
+            control.stop(1.0)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/clu", b"GET /v1/cluster HTTP/1.1\r\nHost: localhost\r\n"])
