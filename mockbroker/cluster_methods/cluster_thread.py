@@ -112,7 +112,7 @@ class ClusterThread:
         server = self._running()
         result = action(server)
         if server.network_server is not None:
-            server.network_server.run_due()
+            server.network_server.run_due(is_complete=True)
         return result
 
     async def run_async(self, action: Callable[[Server], T]) -> T:

@@ -186,7 +186,7 @@ class TopicMethods(ClusterThread):
                     errors.append(error)
 
             server.core.state.inter_broker.schedule(0, act, now_ms=server.clock.now_ms())
-            server.require_started().run_due()
+            server.require_started().run_due(is_complete=True)
             if errors:
                 raise errors[0]
             return results[0]

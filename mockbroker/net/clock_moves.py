@@ -19,16 +19,19 @@ class TimeSlice:
     """Says when a slice of time is over. It begins with the first call after `restart`.
 
     rounds: how often it was asked, which `Core.advance` does once for each time at which something was due.
+    has_ended_early: whether the last answer was yes, so that something is due still.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._until_s: float | None = None
         self.rounds = 0
+        self.has_ended_early = False
 
     def restart(self) -> None:
         """Begin the next slice."""
         self._until_s = None
+        self.has_ended_early = False
 
     def is_over(self) -> bool:
         """Whether other events have to be handled now."""
@@ -36,7 +39,8 @@ class TimeSlice:
         if self._until_s is None:
             self._until_s = self._now_s() + SLICE_S
             return False
-        return self._now_s() >= self._until_s
+        self.has_ended_early = self._now_s() >= self._until_s
+        return self.has_ended_early
 
 
 class ClockServer(Protocol):
@@ -46,7 +50,7 @@ class ClockServer(Protocol):
     clock: Clock
     is_stopped: bool
 
-    def run_due(self) -> None:
+    def run_due(self, *, is_complete: bool = False) -> None:
         """Send the output, and set the timer."""
 
 
@@ -78,7 +82,8 @@ class ClockMoves:
             core, left_ms, first_round = self._server.core, duration_ms, self._slice.rounds
             while True:
                 left_ms -= self._move_slice(left_ms)
-                if left_ms <= 0 or time.monotonic() >= until_s:
+                is_done = left_ms <= 0 and not self._slice.has_ended_early
+                if is_done or time.monotonic() >= until_s:
                     return ClockMove(duration_ms - left_ms, self._slice.rounds - first_round)
                 await asyncio.sleep(0)
                 if self._server.is_stopped or self._server.core is not core:

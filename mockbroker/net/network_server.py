@@ -279,24 +279,25 @@ class NetworkServer:
         is_paused = is_paused or self.slow_clients.is_holding(connection)
         connection.set_reading(enabled=not is_paused and core.backlog(connection.id) <= _BACKLOG_MAX)
 
-    def run_due(self) -> None:
+    def run_due(self, *, is_complete: bool = False) -> None:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
 
         Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
         After a slice of time the rest is left to the timer: a process that stood still may have very many deadlines.
+        is_complete: all at once, for a caller that needs what it has scheduled.
         Raises: nothing; its callers have other connections than the one that an error would be about.
         """
         try:
-            self._run_due()
+            self._run_due(None if is_complete else self._slice.is_over)
         except Exception as error:
             self.report_error("what follows an event", error)
 
-    def _run_due(self) -> None:
+    def _run_due(self, is_late: Callable[[], bool] | None) -> None:
         self._flush_output()
         now_ms = self.clock.now_ms()
         self._slice.restart()
         try:
-            due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
+            due_ms = self.core.advance(now_ms, is_late=is_late)
         except Exception as error:
             self.report_error("the deadlines of the cluster", error)
             due_ms = now_ms + _FAILED_RETRY_MS

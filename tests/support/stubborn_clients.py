@@ -37,10 +37,11 @@ def stop_within_limit(cluster: Cluster) -> None:
     assert time.monotonic() - started_s < _STOP_LIMIT_S
 
 
-def _connect(address: str) -> socket.socket:
+def _connect(address: str, *, receives_little: bool = True) -> socket.socket:
     host, port = address.rsplit(":", 1)
     sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    if receives_little:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.settimeout(_TIMEOUT_S)
     sock.connect((host, int(port)))
     return sock
@@ -70,16 +71,16 @@ def _fetch_frame(topic_id: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def leave_answer_unread(cluster: Cluster) -> socket.socket:
-    """Ask for ten megabytes, and read nothing."""
-    sock = leave_answer_unread_at(_first_address(cluster), _topic_id(cluster))
+def leave_answer_unread(cluster: Cluster, *, receives_little: bool = True) -> socket.socket:
+    """Ask for ten megabytes, and read nothing. receives_little: until it is read, the system takes little of it."""
+    sock = leave_answer_unread_at(_first_address(cluster), _topic_id(cluster), receives_little=receives_little)
     cluster.wait_for_request("Fetch", answered=True)
     return sock
 
 
-def leave_answer_unread_at(address: str, topic_id: bytes) -> socket.socket:
+def leave_answer_unread_at(address: str, topic_id: bytes, *, receives_little: bool = True) -> socket.socket:
     """Ask for all records of the large topic at HOST:PORT, and read nothing."""
-    sock = _connect(address)
+    sock = _connect(address, receives_little=receives_little)
     sock.sendall(_fetch_frame(topic_id))
     return sock
 

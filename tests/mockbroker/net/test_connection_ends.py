@@ -50,7 +50,7 @@ def test_a_client_that_reads_gets_its_whole_answer_within_the_grace() -> None:
     received = b""
     with Cluster(topics=[LARGE_TOPIC], stop_grace_ms=60_000) as cluster:
         fill_large_topic(cluster)
-        with leave_answer_unread(cluster) as client:
+        with leave_answer_unread(cluster, receives_little=False) as client:
             loop = asyncio.new_event_loop()
             stopped = loop.run_in_executor(None, cluster.stop)
             while part := client.recv(1 << 20):

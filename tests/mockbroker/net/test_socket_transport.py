@@ -199,7 +199,7 @@ def test_a_clean_end_with_unread_data_does_not_reset_the_output(run: Callable[[S
 
 
 def test_an_error_of_the_protocol_is_logged_and_ends_the_connection(
-    run: Callable[[Scenario], Any], caplog: pytest.LogCaptureFixture
+    run: Callable[[Scenario], Any], caplog: pytest.LogCaptureFixture, internal_errors: list[str]
 ) -> None:
     def fail(sock: socket.socket) -> None:
         raise ZeroDivisionError
@@ -212,3 +212,4 @@ def test_an_error_of_the_protocol_is_logged_and_ends_the_connection(
     run(scenario)
 
     assert "ZeroDivisionError" in caplog.text
+    assert "ZeroDivisionError()" in internal_errors.pop()
