@@ -150,7 +150,8 @@ class Configs:
         earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
-        self.batch_limits = parse_limits(config.given).batch
+        self.limits = parse_limits(config.given)
+        self.batch_limits = self.limits.batch
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
