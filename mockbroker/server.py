@@ -12,7 +12,6 @@ from mockbroker.clock import Clock
 from mockbroker.cluster_log import ClusterLog, log_full_memory
 from mockbroker.config.broker_config import ConfigError
 from mockbroker.config.features import finalize_levels
-from mockbroker.config.limits import parse_limits
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
@@ -279,10 +278,7 @@ class Server:
         self._cluster_log.write()
 
     def _make_network_server(self, frame_bytes_max: int, tap: CaptureTap | None) -> NetworkServer:
-        queued_bytes_max = parse_limits(self.core.state.config.given).queued_bytes
-        return NetworkServer(
-            self.core, self.clock, frame_bytes_max=frame_bytes_max, queued_bytes_max=queued_bytes_max, tap=tap
-        )
+        return NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
 
     def add_node(self) -> int:
         """Add a node; `bootstrap` lists it from now on. Returns: its id. Raises: ConfigError, OSError."""

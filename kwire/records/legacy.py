@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from kwire.errors import CorruptRecords, InvalidLength, Truncated
 from kwire.records.batch import APPEND_TIME_BIT, Batch
-from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, decompress
+from kwire.records.compression import DEFAULT_MAX_BYTES, RECORD_COST, check_count, decompress
 from kwire.records.failures import Data, corrupt_error
 from kwire.records.record import Codec, Record, TimestampType
 from kwire.records.varint import wrap_int64
@@ -75,10 +75,13 @@ class LegacyBatch(Batch, frozen=True, gc=False):
         if not self.crc_is_valid:
             raise CorruptRecords("message.crc", 12, f"is {self.crc:#010x}, not the CRC-32 of the message")
 
-    def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
+    def records(
+        self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True, max_count: int | None = None
+    ) -> list[Record]:
         """The record, or the decompressed records of a wrapper.
 
         Args: max_bytes: the limit of the decompressed size, 128 MiB by default; each record counts at least 64 bytes.
+            max_count: the limit of the records of a wrapper; None follows from `max_bytes`.
             strict: False reads as Kafka's log does: inner checksums are not checked, a truncated last one is omitted.
         Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
         """
@@ -88,11 +91,12 @@ class LegacyBatch(Batch, frozen=True, gc=False):
             return [Record(self.last_offset, self.max_timestamp, key, value)]
         if value is None:
             raise corrupt_error("a compressed message with a null value", path="message.value")
+        size_max = max_bytes if max_count is None else max_count * RECORD_COST
         data = decompress(codec, value, max_bytes, magic=self.magic)
         inner: list[Record] = []
         for record in _read_inner_records(data, self.magic, strict):
             inner.append(record)
-            check_count(codec, len(inner), self.size, max_bytes)
+            check_count(codec, len(inner), self.size, size_max)
         if not inner:
             raise corrupt_error("a compressed message with nothing inside")
         return _with_absolute_offsets(inner, self)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mockbroker.broker.cluster_state import ControllerEndpoint
 from mockbroker.cluster_services.inter_broker import describe_action
-from mockbroker.config.limits import Limits
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
@@ -43,24 +42,16 @@ class NetworkServer:
     """The sockets of a cluster in one event loop; every method runs in that loop's thread.
 
     frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None. watchers: called
-    after each event, once its output was sent, and at the end. queued_bytes_max: of responses that clients do not read.
+    after each event, once its output was sent, and at the end.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        clock: Clock,
-        *,
-        frame_bytes_max: int,
-        queued_bytes_max: int = Limits().queued_bytes,
-        tap: CaptureTap | None = None,
-    ) -> None:
+    def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
         self.core = core
         self._prepare_core()
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
-        self.slow_clients = SlowClients(queued_bytes_max, self._handle_frame)
+        self.slow_clients = SlowClients(core.state.configs.limits.queued_bytes, self._handle_frame)
         # Of all connections: it is filled and emptied in one step.
         self.tls_buffer = memoryview(bytearray(_TLS_BUFFER_SIZE))
         self.tap = tap

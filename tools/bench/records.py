@@ -14,6 +14,7 @@ from typing import Any
 
 from kwire.accelerator import describe_implementation
 from kwire.records import Codec, Record, parse_header, patch_offset_and_epoch, with_append_time, write_batch
+from mockbroker.config.limits import BatchLimits
 from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
 from mockbroker.state.storage.record_scan import scan_records
 from tools.bench.history import Result, summarize_timing
@@ -161,7 +162,7 @@ def _render_broker_path(rounds: int) -> str:
         {
             "read the header": lambda: parse_header(data),
             "verify the checksum": batch.check_crc,
-            "scan the records": lambda: scan_records(batch, DECOMPRESSED_MAX, DECOMPRESSED_MAX),
+            "scan the records": lambda: scan_records(batch, BatchLimits(), DECOMPRESSED_MAX),
             "write the base offset": lambda: patch_offset_and_epoch(buffer, 1_000_000, 3),
             "copy with append time": lambda: with_append_time(data, 1_700_000_000_000),
         },

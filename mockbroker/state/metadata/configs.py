@@ -154,7 +154,8 @@ class Configs:
         earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
-        self.batch_limits = parse_limits(config.given).batch
+        self.limits = parse_limits(config.given)
+        self.batch_limits = self.limits.batch
         self.node_static: dict[int, BrokerConfig] = {}
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic

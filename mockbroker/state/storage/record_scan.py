@@ -71,13 +71,13 @@ def _scan(data: bytes | memoryview, batch: Batch, headers_max: int, record_bytes
     found = SCAN_RECORDS(data, batch.count, batch.base_timestamp)
     if found is None:
         return None
-    *scanned, header_count, size_max = found
+    lowest, highest, keyless, consecutive, header_count, size_max = found
     if size_max > record_bytes_max:
         _check_record_sizes(bytes(data), batch.count, record_bytes_max)
     if header_count > headers_max:
         what = f"{batch.count} compressed records with {header_count} headers"
         raise BatchLimitError(what, COMPRESSED_RECORDS, headers_max + batch.count)
-    return RecordScan(*scanned)
+    return RecordScan(lowest, highest, keyless, consecutive)
 
 
 def scan_payload(data: bytes, count: int, base_timestamp: int) -> RecordScan | None:

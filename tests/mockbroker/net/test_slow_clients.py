@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +13,7 @@ from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 from tests.support.brokers.producer import produce, record_batch
+from tests.support.brokers.share_workload import wait_until
 
 LIMIT = 1 << 20
 RESPONSE_BYTES = 8 << 20
@@ -64,13 +64,6 @@ def _read_response(sock: socket.socket) -> int:
     return size
 
 
-def _wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def _unsent(cluster: Cluster) -> list[int]:
     """The unsent bytes of all connections that have some."""
 
@@ -89,7 +82,7 @@ def test_requests_for_records_wait_while_clients_do_not_read_theirs(cluster: Clu
     slow = [_connect(cluster) for _ in range(6)]
     try:
         slow[0].sendall(_fetch())
-        _wait_until(lambda: bool(_unsent(cluster)))
+        wait_until(lambda: bool(_unsent(cluster)))
         for sock in slow[1:]:
             sock.sendall(_fetch())
         with Client(cluster.bootstrap_servers) as client:
@@ -108,7 +101,7 @@ def test_requests_for_records_wait_while_clients_do_not_read_theirs(cluster: Clu
 def test_a_client_that_ends_lets_the_next_one_go_on(cluster: Cluster) -> None:
     with _connect(cluster) as slow, _connect(cluster) as waiting:
         slow.sendall(_fetch())
-        _wait_until(lambda: bool(_unsent(cluster)))
+        wait_until(lambda: bool(_unsent(cluster)))
         waiting.sendall(_fetch() + _fetch())
         slow.close()
 
@@ -121,7 +114,7 @@ def test_a_client_that_reads_nothing_is_closed_while_others_wait(
     _set_stall(cluster, 0.05)
     with caplog.at_level(logging.WARNING), _connect(cluster) as slow, _connect(cluster) as waiting:
         slow.sendall(_fetch())
-        _wait_until(lambda: bool(_unsent(cluster)))
+        wait_until(lambda: bool(_unsent(cluster)))
         waiting.sendall(_fetch())
 
         assert _read_response(waiting) > RESPONSE_BYTES
@@ -133,7 +126,7 @@ def test_a_client_that_reads_nothing_stays_while_nobody_waits(cluster: Cluster) 
     _set_stall(cluster, 0.0)
     with _connect(cluster) as slow:
         slow.sendall(_fetch())
-        _wait_until(lambda: bool(_unsent(cluster)))
+        wait_until(lambda: bool(_unsent(cluster)))
 
         assert _read_response(slow) > RESPONSE_BYTES
 
@@ -145,7 +138,7 @@ def test_responses_to_requests_that_waited_for_records_are_limited_too(
     try:
         for sock in slow:
             sock.sendall(_fetch(wait_ms=60_000, offset=1))
-        _wait_until(lambda: len(cluster.exchanges("Fetch")) == 5)
+        wait_until(lambda: len(cluster.exchanges("Fetch")) == 5)
         topic = cluster.run(lambda server: server.core.state.metadata.topic("t"))
         assert topic is not None
         with caplog.at_level(logging.WARNING), Client(cluster.bootstrap_servers) as client:
