@@ -7,7 +7,9 @@ import random
 from collections.abc import Iterator
 
 #: The module of each attack; its function `attack(rng, *, seconds)` yields a line for each violation that it finds.
-ATTACKS: dict[str, str] = {}
+ATTACKS: dict[str, str] = {
+    "coordinator-topics": "tests.attack.coordinator_topics",
+}
 
 
 def run_attack(name: str, seed: int, *, seconds: float) -> Iterator[str]:
