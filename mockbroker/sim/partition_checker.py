@@ -29,7 +29,7 @@ class ObservedState(NamedTuple):
 
 
 #: First and last offset of a run of records, and their `ObservedState`.
-_ObservedRun = tuple[int, int, RecordState, int, str, bool]
+_ObservedRun = tuple[int, int, ObservedState]
 
 
 @dataclass(slots=True, eq=False)
@@ -322,7 +322,7 @@ def _loaded_counts(rows: dict[int, ObservedState]) -> dict[int, int]:
 
 def _observe_runs(partition: SharePartition) -> list[_ObservedRun]:
     return [
-        (first, last, entry.state, entry.delivery_count, entry.member_id, entry.is_in_transition)
+        (first, last, ObservedState(entry.state, entry.delivery_count, entry.member_id, entry.is_in_transition))
         for batch in partition.window
         for first, last, entry in batch.entries(batch.first, batch.last)
     ]
@@ -330,6 +330,6 @@ def _observe_runs(partition: SharePartition) -> list[_ObservedRun]:
 
 def _expand_runs(runs: list[_ObservedRun]) -> dict[int, ObservedState]:
     rows: dict[int, ObservedState] = {}
-    for first, last, *state in runs:
-        rows.update(dict.fromkeys(range(first, last + 1), ObservedState(*state)))
+    for first, last, state in runs:
+        rows.update(dict.fromkeys(range(first, last + 1), state))
     return rows

@@ -18,6 +18,7 @@ ATTACKS: dict[str, str] = {
     "slow-readers": "tests.attack.slow_readers",
     "http-connections": "tests.attack.http_connections",
     "damaged-directories": "tests.attack.damaged_directories",
+    "coordinator-topics": "tests.attack.coordinator_topics",
 }
 
 

@@ -7,7 +7,7 @@ before the value. Source: Kafka's TransactionLog and TransactionStateManager.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.codec import decode, encode
 from kwire.error_codes import ErrorCode
@@ -17,7 +17,7 @@ from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.transaction.markers import MarkerSender, MarkerTarget
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import TopicChange
-from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
+from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, partition_for_key
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
 from mockbroker.state.transaction.transaction import TopicPartition, Transaction, TransactionState
@@ -45,6 +45,19 @@ _STATE_NUMBERS = {
     TransactionState.COMPLETE_ABORT: 5,
 }
 _STATES = {number: state for state, number in _STATE_NUMBERS.items()}
+
+
+class LogPosition(NamedTuple):
+    """The end offset of a partition of the topic after a write."""
+
+    topic_id: bytes
+    shard: int
+    end_offset: int
+
+    @property
+    def wake_key(self) -> WakeKey:
+        """What changes with the high watermark of the partition, and with its deletion."""
+        return ("log", self.topic_id, self.shard)
 
 
 class TransactionLog:
@@ -163,42 +176,40 @@ class TransactionLog:
 
     # Records that wait for followers.
 
-    def uncommitted_end(self, transactional_id: str) -> int | None:
+    def uncommitted_position(self, transactional_id: str) -> LogPosition | None:
         """The end of an id's partition if the replicas in sync do not have all of it yet.
 
         None also where followers do not fetch. Raises: as `NodeLogs.find_log`.
         """
         if not self._awaits_replicas:
             return None
-        log = self._log(self._shard(transactional_id))
-        return None if log.high_watermark >= log.end_offset else log.end_offset
-
-    def is_committed(self, transactional_id: str, end: int) -> bool:
-        """Whether the replicas in sync have an id's partition up to an offset.
-
-        Raises: NOT_COORDINATOR when this node leads the partition no longer.
-        """
-        shard = self._shard(transactional_id)
-        if shard not in self._loaded:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return self._log(shard).high_watermark >= end
-
-    def wake_key(self, transactional_id: str) -> WakeKey:
-        """What changes with the high watermark of an id's partition."""
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
-        return ("log", topic.topic_id, self._shard(transactional_id))
+        shard = partition_for_key(transactional_id, len(topic.partitions))
+        log = self._logs.find_log(topic.topic_id, shard)
+        if log.high_watermark >= log.end_offset:
+            return None
+        return LogPosition(topic.topic_id, shard, log.end_offset)
+
+    def is_committed(self, position: LogPosition) -> bool:
+        """Whether the replicas in sync have the topic up to a position.
+
+        Raises: NOT_COORDINATOR when this node leads the partition no longer, or the topic was deleted.
+        """
+        if position.shard not in self._loaded or self._cluster.metadata.topic_by_id(position.topic_id) is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._logs.find_log(position.topic_id, position.shard).high_watermark >= position.end_offset
 
     def _send_markers(self, ending: TransactionEnd, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Send the markers when the replicas in sync have the decision: no other one can follow."""
-        end = self.uncommitted_end(ending.transactional_id)
-        if end is None:
+        position = self.uncommitted_position(ending.transactional_id)
+        if position is None:
             self._markers.send_markers(self.coordinator, ending, partitions, now_ms)
             return
 
         def attempt(at_ms: int) -> None:
             if not self.coordinator.needs_markers(ending):
                 return
-            if self.is_committed(ending.transactional_id, end):
+            if self.is_committed(position):
                 self._markers.send_markers(self.coordinator, ending, partitions, at_ms)
             else:
                 self._cluster.inter_broker.schedule(_RETRY_MS, attempt, now_ms=at_ms)

@@ -68,7 +68,7 @@ def verify_partitions(
             now_ms=at_ms,
         )
         is_added = not verify_only and set(codes.values()) == {ErrorCode.NONE}
-        if is_added and node.transaction_log.uncommitted_end(transactional_id) is not None:
+        if is_added and node.transaction_log.uncommitted_position(transactional_id) is not None:
             raise NotReady  # Where followers fetch. To add the partitions again has no effect.
         return codes
 

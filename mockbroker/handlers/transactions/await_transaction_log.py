@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 def reply_when_recorded(outcome: Outcome, transactional_id: str, ctx: Context) -> Outcome:
     """An outcome that follows a change of a transactional id, `request.timeout.ms` later at most.
 
-    Raises: COORDINATOR_NOT_AVAILABLE after that time, NOT_COORDINATOR when the partition has another leader.
+    Raises: COORDINATOR_NOT_AVAILABLE after that time, NOT_COORDINATOR when the partition has another leader, or no
+    longer exists.
     """
     log = ctx.node.transaction_log
-    end = log.uncommitted_end(transactional_id)
-    if end is None:
+    position = log.uncommitted_position(transactional_id)
+    if position is None:
         return outcome
     deadline_ms = ctx.now_ms + ctx.node.config.integer("request.timeout.ms")
-    key = log.wake_key(transactional_id)
 
     def attempt(now: Context) -> Outcome:
-        if log.is_committed(transactional_id, end):
+        if log.is_committed(position):
             return outcome
         if now.now_ms >= deadline_ms:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas have the transaction's record")
-        return Park(deadline_ms, (key,), attempt)
+        return Park(deadline_ms, (position.wake_key,), attempt)
 
     return attempt(ctx)

@@ -144,6 +144,10 @@ class ShareCoordinator:
         """The stored state of a key, or None."""
         return self._states.get(key)
 
+    def stored_keys(self) -> list[ShareKey]:
+        """The keys with a stored state."""
+        return list(self._states)
+
     # Operations, each for one share partition; the checks are in Kafka's order.
 
     def initialize_state(self, key: ShareKey, *, state_epoch: int, start_offset: int, now_ms: int) -> None:

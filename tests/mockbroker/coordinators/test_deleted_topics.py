@@ -47,8 +47,8 @@ def _fill(broker: Broker, kind: CoordinatorKind) -> None:
             assert answer.error_code == 0
         else:
             key = ShareKey(name, broker.topic("t").topic_id, number % 2)
-            rows = [InitializeStateData(key.topic_id, [InitializePartition(key.partition, 1, 0)])]
-            answer = _ask(broker, kind, str(key), InitializeShareGroupStateRequest(name, rows), 0)
+            states = [InitializeStateData(key.topic_id, [InitializePartition(key.partition, 1, 0)])]
+            answer = _ask(broker, kind, str(key), InitializeShareGroupStateRequest(name, states), 0)
             assert answer.results[0].partitions[0].error_code == 0
 
 
@@ -66,9 +66,7 @@ def _count_states(broker: Broker, kind: CoordinatorKind) -> int:
         return sum(len(node.groups.all_groups()) + len(set(node.offsets.group_ids())) for node in nodes)
     if kind is CoordinatorKind.TRANSACTION:
         return sum(len(node.transactions.all_transactions()) for node in nodes)
-    topic_id = broker.topic("t").topic_id
-    keys = [ShareKey(f"name-{number}", topic_id, number % 2) for number in range(_COUNT)]
-    return sum(node.share_state_log.coordinator.find_state(key) is not None for node in nodes for key in keys)
+    return sum(len(node.share_state_log.coordinator.stored_keys()) for node in nodes)
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
@@ -115,6 +113,24 @@ def test_what_waits_for_the_replicas_of_a_deleted_topic_is_refused_at_once() -> 
 
     answer = broker.take_response("waiting")
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_transactional_id_that_waits_for_followers_of_a_deleted_topic_is_refused_at_once() -> None:
+    """Its coordinator is not looked up again, which would create the next topic."""
+    broker = Broker(nodes=3, topics={"t": 1}, config={"mockbroker.replication": "real"})
+    name = INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name
+    broker.metadata.ensure_internal_topic(CoordinatorKind.TRANSACTION)
+    broker.advance(0)
+    leader = broker.metadata.coordinator_id(CoordinatorKind.TRANSACTION, "waits")
+    for node in {0, 1, 2} - {leader}:
+        broker.pause_node(node)
+    init = InitProducerIdRequest("waits", transaction_timeout_ms=60_000)
+    assert broker.call(init, 4, connection="waiting", node=leader) is None
+    broker.metadata.delete_topic(broker.topic(name))
+    broker.advance(0)
+
+    assert broker.take_response("waiting").error_code == ErrorCode.NOT_COORDINATOR
+    assert not broker.metadata.has_internal_topic(CoordinatorKind.TRANSACTION)
 
 
 def test_a_load_of_a_deleted_topic_is_cancelled() -> None:
