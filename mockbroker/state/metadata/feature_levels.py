@@ -85,5 +85,5 @@ def _check_update(update: FeatureUpdate, current: int, after: Mapping[str, int],
 
 
 def _invalid_update(update: FeatureUpdate, why: str) -> KafkaError:
-    message = f"No feature was updated: invalid update version {update.level} for feature {update.name}. {why}"
+    message = f"No feature was updated. Invalid update version {update.level} for feature {update.name}. {why}"
     return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)

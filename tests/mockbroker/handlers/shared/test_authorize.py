@@ -72,7 +72,7 @@ def test_other_authorizers_have_no_effect_and_are_reported() -> None:
     config = {"authorizer.class.name": "com.example.Mine", "super.users": "admin"}
     warnings = BrokerConfig(config)
 
-    assert warnings.ignored == ["authorizer.class.name"]
+    assert [plugin.name for plugin in warnings.unsupported_plugins] == ["authorizer.class.name"]
     assert warnings.unknown == ["super.users"]
     assert create(Broker(config=config), creation(ResourceType.TOPIC, "a", AclOperation.READ, Permission.DENY)) == [
         ErrorCode.SECURITY_DISABLED
