@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from mockbroker.journal.exchange import Exchange
     from mockbroker.journal.request_history import RequestHistory
     from mockbroker.kafka_error import KafkaError
+    from mockbroker.net.listener_views import ListenerView
     from mockbroker.proxy.proxy import Proxy
+    from mockbroker.security.issued_certificates import IssuedCertificate
 
     __version__: str
 
@@ -34,7 +36,9 @@ __all__ = [
     "FaultError",
     "GroupOffset",
     "GroupView",
+    "IssuedCertificate",
     "KafkaError",
+    "ListenerView",
     "MemberView",
     "NodeView",
     "PartitionView",
@@ -57,7 +61,9 @@ _MODULES = {
     "FaultError": "mockbroker.faults.fault_error",
     "GroupOffset": "mockbroker.broker.group_views",
     "GroupView": "mockbroker.broker.group_views",
+    "IssuedCertificate": "mockbroker.security.issued_certificates",
     "KafkaError": "mockbroker.kafka_error",
+    "ListenerView": "mockbroker.net.listener_views",
     "MemberView": "mockbroker.broker.group_views",
     "NodeView": "mockbroker.broker.node_views",
     "PartitionView": "mockbroker.broker.node_views",

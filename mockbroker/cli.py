@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mockbroker.config.node_options import NodeProperties
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.deferred_control import DeferredControl
+    from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -97,12 +98,21 @@ def main(arguments: list[str] | None = None) -> int:
         return _report_error(error)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(server, control_options, has_owner=parsed.exit_with_stdin))
+        return loop.run_until_complete(
+            _serve(
+                server,
+                control_options,
+                has_owner=parsed.exit_with_stdin,
+                print_listeners=parsed.print_listeners,
+            )
+        )
     finally:
         loop.close()
 
 
-async def _serve(server: Server, control_options: ControlOptions | None, *, has_owner: bool) -> int:
+async def _serve(
+    server: Server, control_options: ControlOptions | None, *, has_owner: bool, print_listeners: bool
+) -> int:
     ended = asyncio.Event()
     control = None
     try:
@@ -122,7 +132,8 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     token_url = None if security is None else security.token_endpoint_url
     control_url = None if control is None else control.url
     lines = [server.bootstrap(), control_url, token_url, server.bootstrap_controllers()]
-    print(*filter(None, lines), sep="\n", flush=True)
+    listeners = server.listeners() if print_listeners else []
+    print(*filter(None, lines), *listeners, sep="\n", flush=True)
     await ended.wait()
     grace_s = server.begin_stop()
     if control is not None:
@@ -131,12 +142,17 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
     return 0
 
 
-def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
-    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> DeferredControl:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError."""
     from mockbroker.control.attached_cluster import AttachedCluster, start_control
+
+    return start_control(AttachedCluster(server), _load_control_api, options, ended)
+
+
+def _load_control_api() -> ControlApi:
     from mockbroker.control.routes import CLUSTER_API
 
-    return start_control(AttachedCluster(server), CLUSTER_API, options, ended)
+    return CLUSTER_API
 
 
 def _report_error(error: Exception) -> int:
@@ -157,7 +173,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
     release = choose_release(parsed.release, parsed.share_edition)
     dialect = config_dialect(parsed.share_edition)
     config = BrokerConfig.from_properties(text, settings, release=release, dialect=dialect)
-    security = create_security(parsed.tls, parsed.sasl, parsed.advertised)
+    security = create_security(parsed.tls, parsed.sasl, parsed.advertised, parsed.data_dir)
     default_port = None if "listeners" in config.given else 9092
     if security is not None:
         refuse_own_listeners(config)
@@ -326,7 +342,9 @@ def _add_address_options(group: argparse._ArgumentGroup) -> None:
     add("--port", type=int, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="address to listen on, as 0.0.0.0 in a container (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="address that clients are given; the port is that of node 0")
-    controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed last"
+    listeners = "print a line for each listener at the end, with its bound and its advertised address"
+    add("--print-listeners", action="store_true", help=listeners)
+    controller = "a listener of the controller, for clients with bootstrap.controllers; its address is printed"
     add("--controller-port", type=int, metavar="PORT", help=controller)
     add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
     sasl = (

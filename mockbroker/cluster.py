@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.cluster_options import (
+    check_edition,
     check_stop_grace,
     config_dialect,
     create_security,
@@ -109,10 +110,10 @@ class Cluster(Controlled, ClusterMethods):
         if nodes is not None:
             check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
-        _check_edition(share_edition)
+        check_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
-        security = create_security(tls, sasl, advertised)
+        security = create_security(tls, sasl, advertised, data_dir)
         if security is not None:
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
@@ -146,10 +147,23 @@ class Cluster(Controlled, ClusterMethods):
             stop_grace_ms=check_stop_grace(stop_grace_ms),
         )
         super().__init__(options, control_options, _load_control_api)
+        _warn_of_unknown(options.config)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
         return f"<mockbroker.Cluster: {addresses}>"
+
+
+def _warn_of_unknown(config: BrokerConfig) -> None:
+    """Warn the caller of `Cluster` of configurations that Kafka does not know: a typo has no effect otherwise."""
+    if not config.unknown:
+        return
+    import warnings
+
+    from mockbroker.log.config_log import suggest_known
+
+    text = f"configurations unknown to Kafka {config.release}, ignored: {', '.join(suggest_known(config))}"
+    warnings.warn(text, stacklevel=3)
 
 
 def _load_control_api() -> ControlApi:
@@ -187,10 +201,20 @@ def _config(
     if isinstance(properties, str | Path):
         text = Path(properties).read_text(encoding="utf-8")
     else:
-        lines = [f"{name}={_format_value(value)}" for name, value in (properties or {}).items()]
+        lines = [f"{name}={_format_value(name, value)}" for name, value in (properties or {}).items()]
     return BrokerConfig.from_properties(text, [*lines, *settings], release=release, dialect=dialect)
 
 
-def _format_value(value: object) -> str:
-    """A value as in a server.properties file: Python's True becomes Kafka's true."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _format_value(name: str, value: object) -> str:
+    """A value as in a server.properties file: Python's True becomes Kafka's true, a list has commas.
+
+    Raises: ConfigError, without the value, for one that has no such form.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(_format_value(name, part) for part in value)
+    if isinstance(value, str | int | float | PurePath):
+        return str(value)
+    hint = "; leave it out for the default" if value is None else "; expected a text, a number, a boolean or a list"
+    raise ConfigError(f"{name}: a value of the type {type(value).__name__}{hint}")

@@ -11,14 +11,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire import uuids
-from mockbroker.config.plugins import Treatment
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.subjects import GROUPS, LEADERS, SERVER, TOPICS
 from mockbroker.state.metadata.cluster_image import TopicChange
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
-    from mockbroker.config.broker_config import BrokerConfig
     from mockbroker.state.group.group import Group
     from mockbroker.state.metadata.topics import Topic
 
@@ -179,23 +177,7 @@ def _summarize(group: Group) -> _SeenGroup:
     return _SeenGroup(group.assignment_epoch, {key: (m.client_id, m.client_host) for key, m in rows})
 
 
-def log_configuration(config: BrokerConfig) -> None:
-    """Log what of the configuration is not supported, has no effect, or is not known to Kafka."""
-    for plugin in config.unsupported_plugins:
-        log = SERVER.warning if plugin.key.treatment is Treatment.WARNED else SERVER.info
-        template = "%(name)s=%(value)s is not supported: %(effect)s"
-        log(template, name=plugin.name, value=plugin.value, effect=plugin.key.effect)
-    if config.ignored:
-        SERVER.info("configurations without effect: %(names)s", names=", ".join(sorted(config.ignored)))
-    if config.unknown:
-        template = "configurations unknown to Kafka %(release)s, ignored: %(names)s"
-        SERVER.warning(template, release=config.release, names=", ".join(sorted(config.unknown)))
-
-
-def log_listener(node_id: int, name: str, protocol: str, address: str, advertised: str) -> None:
-    """Log where a node listens, and the address that clients are given if it is another one."""
-    template = "node %(node)d listens on %(listener)s://%(address)s"
-    if advertised != address:
-        template += ", advertised as %(advertised)s"
-    fields = {"node": node_id, "listener": name, "protocol": protocol}
-    SERVER.info(template, about=str(node_id), **fields, address=address, advertised=advertised)
+def log_full_memory(used: int, limit: int) -> None:
+    """Log that the logs take as many bytes as they may."""
+    template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
+    SERVER.warning(template, used=used, limit=limit)

@@ -62,6 +62,14 @@ def check_stop_grace(grace_ms: int) -> int:
     return grace_ms
 
 
+def check_edition(share_edition: str | None) -> None:
+    """Refuse an edition that does not exist; without one nothing is loaded. Raises: ConfigError."""
+    if share_edition is not None:
+        from mockbroker.editions import load_edition
+
+        load_edition(share_edition)
+
+
 def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
     """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
     if versions is None:
@@ -74,16 +82,22 @@ def load_versions(versions: VersionsOption | None, share_edition: str | None) ->
     return limits
 
 
-def create_security(tls: str | None, sasl: str | None, advertised: str | None) -> ClientSecurity | None:
+def create_security(
+    tls: str | None, sasl: str | None, advertised: str | None, data_dir: str | Path | None = None
+) -> ClientSecurity | None:
     """The security of a cluster's listener, None for a plain one, which loads no module for it.
 
-    Raises: as ClientSecurity, and for a wrong address.
+    data_dir: keeps the authority of `tls`. Raises: as ClientSecurity, and for a wrong address.
     """
     if tls is None and sasl is None:
         return None
+    from pathlib import Path
+
     from mockbroker.security.client_security import ClientSecurity
 
-    return ClientSecurity(tls=tls, sasl=sasl, host=None if advertised is None else parse_advertised(advertised)[0])
+    host = None if advertised is None else parse_advertised(advertised)[0]
+    kept_folder = Path(data_dir, "tls").absolute() if data_dir else None
+    return ClientSecurity(tls=tls, sasl=sasl, host=host, kept_folder=kept_folder)
 
 
 def refuse_own_listeners(config: BrokerConfig) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from mockbroker.cluster_methods.methods import SharedMethods
 
 if TYPE_CHECKING:
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.deferred_control import DeferredControl
     from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
     from mockbroker.server import Options
@@ -21,15 +21,15 @@ class Controlled(SharedMethods):
         super().__init__(options)
         self._control_options = control
         self._load_api = load_api
-        self._control: ControlServer | None = None
+        self._control: DeferredControl | None = None
 
     def start(self) -> Self:
         """Start; every listener, and the control if there is one, accepts connections when this returns."""
         if self._control_options is None:
             return super().start()
-        from mockbroker.control.control_server import ControlServer
+        from mockbroker.control.deferred_control import DeferredControl
 
-        control = ControlServer(self, self._load_api(), self._control_options)
+        control = DeferredControl(self, self._load_api, self._control_options)
         super().start()
         try:
             control.start()

@@ -12,6 +12,8 @@ class KafkaError(Exception):
     The message describes what was received; clients treat it as free text.
     """
 
+    __module__ = "mockbroker"
+
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code

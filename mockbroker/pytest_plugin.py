@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,7 @@ def kafka_module(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def _start_cluster(item: pytest.Item, options: dict[str, Any]) -> Generator[Cluster, None, None]:
     from mockbroker.cluster import Cluster
 
+    _check_names(options)
     clusters = item.stash.setdefault(_CLUSTERS, [])
     capture = None
     if item.config.getoption("--kafka-artifacts") and options.get("capture") is None:
@@ -119,11 +120,27 @@ def _share_cluster(request: pytest.FixtureRequest, name: str, options: dict[str,
 
     if options.get("data_dir") is not None:
         raise pytest.UsageError(f"{name}: a cluster that tests share is reset after each of them, and has no data_dir")
+    _check_names(options)
     shared = request.config.stash[_SHARED]
     with Cluster(**_with_seed(options, request.config)) as cluster:
         shared[name] = cluster
         yield cluster
         del shared[name]
+
+
+def _check_names(options: Iterable[str]) -> None:
+    """Refuse names that `Cluster` has no options for. Raises: TypeError with the most similar name."""
+    from difflib import get_close_matches
+    from inspect import signature
+
+    from mockbroker.cluster import Cluster
+
+    known = list(signature(Cluster).parameters)
+    for name in options:
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(known)}"
+            raise TypeError(f"a cluster has no option {name!r}; {hint}")
 
 
 def _with_seed(options: dict[str, Any], config: pytest.Config) -> dict[str, Any]:

@@ -12,13 +12,15 @@ import msgspec
 
 from mockbroker.build import build_core, record_topic_names
 from mockbroker.clock import Clock
-from mockbroker.cluster_log import ClusterLog, log_configuration, log_listener
+from mockbroker.cluster_log import ClusterLog, log_full_memory
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
+from mockbroker.config.limits import parse_limits
 from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log.repetitions import REPETITIONS
 from mockbroker.log.subjects import SERVER
+from mockbroker.net.event_loops import report_loop_errors
 from mockbroker.net.listeners import (
     Listener,
     check_node_count,
@@ -27,6 +29,7 @@ from mockbroker.net.listeners import (
     place_listeners,
 )
 from mockbroker.net.network_server import NetworkServer
+from mockbroker.net.node_listeners import log_bound, log_reachable
 from mockbroker.state.storage.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from mockbroker.metadata_log.stored_cluster import StoredCluster
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.jwks_refresh import JwksRefresher
+    from mockbroker.net.listener_views import ListenerView
+    from mockbroker.net.tls_contexts import TlsContexts
     from mockbroker.net.token_endpoint import TokenEndpoint
     from mockbroker.security.client_security import ClientSecurity
     from mockbroker.security.verification_keys import FetchedKeys
@@ -117,9 +122,12 @@ class Server:
         self.network_server: NetworkServer | None = None
         self._token_endpoint: TokenEndpoint | None = None
         self._jwks: JwksRefresher | None = None
+        self._tls: TlsContexts | None = None
         self._cluster_log = ClusterLog(self._write_log_soon)
         self._stop_by_s: float | None = None
         try:
+            if options.security is not None:
+                options.security.create_files()
             self._listeners = self._place_listeners()
             self.core = self._build_core()
             self._nodes = list(self.core.state.nodes.values())
@@ -181,7 +189,7 @@ class Server:
             share_persister=options.share_persister,
             versions=versions,
             node_options=options.node_options,
-            budget=MemoryBudget(options.memory_limit, _log_full_memory),
+            budget=MemoryBudget(options.memory_limit, log_full_memory),
             stored=self._stored,
         )
         record_topic_names(core)
@@ -195,13 +203,17 @@ class Server:
 
         Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
         cluster has the same ids as the old one had.
-        Raises: OSError if an address of a node that was down is in use; RuntimeError where there is a data directory.
+        Raises: OSError if an address is in use, ConfigError for unusable key stores, RuntimeError with a data folder.
         """
         if self._stored is not None:
             raise RuntimeError("a cluster with a data directory cannot be reset: stop it, and start another one")
+        if self._tls is not None:
+            self._tls.replace_cluster()
         self.clock = Clock()
         self.__dict__.pop("faults", None)
         previous, self.core = self.core, self._build_core()
+        if self._tls is not None:
+            self._tls.follow(self.core.state)
         for old in self._nodes:
             if old.node_id in self.core.state.nodes:  # Others were added later.
                 self.core.state.nodes[old.node_id].copy_endpoints(old)
@@ -216,18 +228,14 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
-        tls = {}
-        for listener in self._listeners:
-            if listener.is_encrypted:
-                from mockbroker.net.tls import create_server_context
-
-                tls[listener.name] = create_server_context(options.config, listener)
+        report_loop_errors(asyncio.get_running_loop())
+        self._read_key_stores()
         await self._start_oauth()
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         tap = _open_capture(options.capture)
         network_server = self._make_network_server(frame_bytes_max, tap)
         try:
-            await network_server.start(self._listeners, tls)
+            await network_server.start(self._listeners, lambda *key: self.require_tls().context(*key))
         except OSError:
             if tap is not None:
                 tap.close()
@@ -244,6 +252,19 @@ class Server:
             raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
+
+    def _read_key_stores(self) -> None:
+        """Read the stores of encrypted listeners; without one nothing is loaded. Raises: ConfigError."""
+        if any(listener.is_encrypted for listener in self._listeners):
+            from mockbroker.net.tls_contexts import TlsContexts
+
+            self._tls = TlsContexts(self.options.config, self._listeners)
+            self._tls.follow(self.core.state)
+
+    def require_tls(self) -> TlsContexts:
+        """The TLS contexts of a cluster with an encrypted listener that was started."""
+        assert self._tls is not None
+        return self._tls
 
     async def _start_oauth(self) -> None:
         """Fetch the keys of signed tokens, and serve the token endpoint, if there are such; else nothing is loaded.
@@ -287,15 +308,15 @@ class Server:
         self._log_state("started")
         for node in self._nodes:
             self._log_listeners(node)
-        for listener in self._listeners:
-            if not listener.is_loopback:
-                template = "%(listener)s listens on %(host)s, which other machines may reach"
-                SERVER.warning(template, listener=listener.name, host=listener.host)
+        log_reachable(self._listeners)
         if self._stored is not None:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        log_configuration(config)
+        if config.ignored or config.unknown:
+            from mockbroker.log.config_log import log_ineffective
+
+            log_ineffective(config)
 
     def _log_state(self, change: str) -> None:
         """Log that the cluster has started or ended."""
@@ -304,9 +325,7 @@ class Server:
         SERVER.info(template, node_count=len(self._nodes), **fields)
 
     def _log_listeners(self, node: Node) -> None:
-        for entry in self.require_started().require_listeners().bound(node.node_id):
-            address, advertised = f"{entry.listener.host}:{entry.port}", "{}:{}".format(*entry.advertised)
-            log_listener(node.node_id, entry.listener.name, entry.listener.protocol, address, advertised)
+        log_bound(node.node_id, self.require_started().require_listeners().bound(node.node_id))
 
     def _write_log_soon(self) -> None:
         """Log what has changed when the event in progress has ended."""
@@ -318,7 +337,10 @@ class Server:
         self._cluster_log.write()
 
     def _make_network_server(self, frame_bytes_max: int, tap: CaptureTap | None) -> NetworkServer:
-        return NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
+        queued_bytes_max = parse_limits(self.core.state.config.given).queued_bytes
+        return NetworkServer(
+            self.core, self.clock, frame_bytes_max=frame_bytes_max, queued_bytes_max=queued_bytes_max, tap=tap
+        )
 
     def add_node(self) -> int:
         """Add a node; `bootstrap` lists it from now on. Returns: its id. Raises: ConfigError, OSError."""
@@ -376,6 +398,12 @@ class Server:
         """All nodes by their ids, also those that are down, which the state of the cluster does not list."""
         return tuple(self._nodes)
 
+    def listeners(self) -> list[ListenerView]:
+        """The listeners of all nodes with their bound and advertised addresses."""
+        from mockbroker.net.listener_views import listener_views
+
+        return listener_views(self.require_started().require_listeners())
+
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""
         name = listener or self._listeners[0].name
@@ -385,11 +413,6 @@ class Server:
         """HOST:PORT of the controller's own listener, "" if it has none."""
         endpoint = self.core.state.controller_endpoint
         return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
-
-
-def _log_full_memory(used: int, limit: int) -> None:
-    template = "produced batches are refused: the logs take %(used)d bytes, and may take %(limit)d (--memory-limit)"
-    SERVER.warning(template, used=used, limit=limit)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:

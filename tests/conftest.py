@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
+from mockbroker.engine.internal_errors import collect_internal_errors
 from tests.support.spark.fixtures import chromium, describe_ended_jvm, spark
 
 __all__ = ["chromium", "spark"]
@@ -45,6 +46,14 @@ def keep_log_levels() -> Iterator[None]:
     before = _log_levels()
     yield
     assert _log_levels() == before
+
+
+@pytest.fixture(autouse=True)
+def internal_errors() -> Iterator[list[str]]:
+    """The internal errors of clusters in this process: a test fails that does not take them from the list."""
+    with collect_internal_errors() as found:
+        yield found
+    assert found == []
 
 
 def _log_levels() -> tuple[int, int, int]:

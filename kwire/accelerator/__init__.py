@@ -16,7 +16,7 @@ __all__ = ["NATIVE", "find_native", "is_accelerated", "describe_implementation"]
 
 #: What the packages expect of the extension; `src/module.c` has the same number. Raise both when a function or type of
 #: the extension is added or changed, so that one that was built from other sources is refused.
-INTERFACE = 4
+INTERFACE = 5
 
 
 def find_native() -> ModuleType | None:

@@ -77,14 +77,24 @@ def run(args: argparse.Namespace) -> int:
     is_local = args.master.split("[")[0] == "local" and not spark_session.is_running()
     with ThreadPoolExecutor(1) as pool:
         decoding = pool.submit(_decode_captures, captures, options, progress, is_local=is_local)
-        with _report_session(args.master, is_short=is_short, progress=progress) as session:
-            decoded = decoding.result()
-            if None in decoded:
-                spark_session.register(session)
-            requests = _write_page(session, args, captures, decoded, options=options, progress=progress)
-            progress(f"done: {sum(requests):,} requests")
-            print(args.output, flush=True)
+        try:
+            with _report_session(args.master, is_short=is_short, progress=progress) as session:
+                decoded = decoding.result()
+                if None in decoded:
+                    spark_session.register(session)
+                requests = _write_page(session, args, captures, decoded, options=options, progress=progress)
+                progress(f"done: {sum(requests):,} requests")
+                print(args.output, flush=True)
+        except BaseException:
+            _end_decoding()  # Which the end of the pool would wait for.
+            raise
     return SUCCESS if all(requests) else PROBLEM_FOUND
+
+
+def _end_decoding() -> None:
+    from kwire.report.level_files import end_decoding
+
+    end_decoding()
 
 
 def _decode_captures(

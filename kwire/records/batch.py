@@ -13,7 +13,7 @@ import msgspec
 
 from kwire.errors import CorruptRecords
 from kwire.records import checksum, record_decoder
-from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, codec_of, decompress
+from kwire.records.compression import DEFAULT_MAX_BYTES, RECORD_COST, check_count, codec_of, decompress
 from kwire.records.failures import Data, corrupt_error
 from kwire.records.record import BatchBase, Codec, Record, TimestampType
 
@@ -95,10 +95,13 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         if not self.crc_is_valid:
             raise CorruptRecords("batch.crc", 17, f"is {self.crc:#010x}, not the CRC-32C of the batch")
 
-    def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
+    def records(
+        self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True, max_count: int | None = None
+    ) -> list[Record]:
         """Decompress and decode the records.
 
-        Args: max_bytes: the limit of the decompressed size, 128 MiB by default; each record counts at least 64 bytes.
+        Args: max_bytes: the limit of the decompressed size, 128 MiB by default; each record and each header counts at
+            least 64 bytes. max_count: the limit of records and headers together; None follows from `max_bytes`.
             strict: False reads as Kafka does: header keys that are not UTF-8 get U+FFFD, lengths below -1 are null.
         Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
         """
@@ -106,11 +109,14 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             return []  # Compaction may leave an empty batch; Kafka does not read behind its header.
         codec = self.codec
         append_time = self.max_timestamp if self.attributes & APPEND_TIME_BIT else None
+        headers_max = record_decoder.NO_LIMIT
         if codec is Codec.NONE:
             data: Data = self.raw
             starts_at = HEADER_SIZE
         else:
-            check_count(codec, self.count, self.size, max_bytes)
+            max_count = max_bytes // RECORD_COST if max_count is None else max_count
+            check_count(codec, self.count, self.size, max_count * RECORD_COST)
+            headers_max = max_count - self.count
             data = decompress(codec, self.raw[HEADER_SIZE:], max_bytes)
             starts_at = 0
         base = BatchBase(
@@ -120,7 +126,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             append_time=append_time,
             starts_at=starts_at,
         )
-        return record_decoder.decode_records(data, base, strict=strict)
+        return record_decoder.decode_records(data, base, strict=strict, headers_max=headers_max)
 
 
 def parse_batch(data: Data, offset: int) -> Batch:

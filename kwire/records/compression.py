@@ -18,9 +18,10 @@ DEFAULT_MAX_BYTES = 128 * 1024 * 1024
 """The default limit of the decompressed size of one batch: 128 MiB."""
 
 RECORD_COST = 64
-"""The minimum that a decompressed record counts: the smallest has 7 bytes, but as an object far more."""
+"""The minimum that a decompressed record or header counts: the smallest have 7 and 2 bytes, but as objects far more."""
 
 _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
+_GZIP_INPUT_MAX = 16 << 10
 #: By number.
 _CODECS = tuple(Codec)
 
@@ -36,14 +37,15 @@ def decompress(codec: Codec, data: Data, max_bytes: int = DEFAULT_MAX_BYTES, *, 
     """
     if codec is Codec.NONE:
         return bytes(data)
-    chunks: list[bytes] = []
-    bytes_left = max_bytes
-    for chunk in _decompress_chunks(codec, data, max_bytes, magic):
-        bytes_left -= len(chunk)
-        if bytes_left < 0:
-            raise expansion_error(codec.label, len(data), max_bytes)
-        chunks.append(chunk)
+    chunks = list(_limited_chunks(codec, data, max_bytes, magic))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def measure_decompressed(codec: Codec, data: Data, max_bytes: int = DEFAULT_MAX_BYTES, *, magic: int = 2) -> int:
+    """The size of the decompressed records, of which only a part is in memory at a time. As `decompress` otherwise."""
+    if codec is Codec.NONE:
+        return len(data)
+    return sum(map(len, _limited_chunks(codec, data, max_bytes, magic)))
 
 
 def compress(codec: Codec, data: bytes, *, magic: int = 2, level: int | None = None) -> bytes:
@@ -91,6 +93,15 @@ def codec_of(attributes: int, at: int) -> Codec:
     return _CODECS[number]
 
 
+def _limited_chunks(codec: Codec, data: Data, max_bytes: int, magic: int) -> Iterator[bytes]:
+    bytes_left = max_bytes
+    for chunk in _decompress_chunks(codec, data, max_bytes, magic):
+        bytes_left -= len(chunk)
+        if bytes_left < 0:
+            raise expansion_error(codec.label, len(data), max_bytes)
+        yield chunk
+
+
 def _check_zstd_magic(magic: int) -> None:
     if magic < 2:
         raise UnsupportedCodec("attributes", None, f"zstd needs record batches v2, not magic {magic}")
@@ -115,18 +126,21 @@ def _decompress_chunks(codec: Codec, data: Data, max_bytes: int, magic: int) -> 
 
 def _gunzip(data: Data) -> Iterator[bytes]:
     """Several members may follow each other, as RFC 1952 section 2.2 and Java's reader allow."""
-    rest: Data = data
+    view, at = memoryview(data), 0
     while True:
         member = zlib.decompressobj(_GZIP_WBITS)
         while not member.eof:
+            # zlib copies what it leaves unread, so it gets a part at a time: the input would be copied for each member
+            # and for each step.
+            given = view[at : at + _GZIP_INPUT_MAX]
             try:
-                chunk = member.decompress(rest, STEP_BYTES_MAX)
+                chunk = member.decompress(given, STEP_BYTES_MAX)
             except zlib.error as error:
                 raise corrupt_error(f"gzip data is broken: {error}") from None
-            rest = member.unconsumed_tail
-            if not chunk and not rest and not member.eof:
+            left = len(member.unused_data) if member.eof else len(member.unconsumed_tail)
+            at += len(given) - left
+            if not chunk and not given and not member.eof:
                 raise corrupt_error("gzip data ends early")
             yield chunk
-        rest = member.unused_data
-        if not rest:
+        if at == len(view):
             return

@@ -13,7 +13,7 @@ from kwire.records.record import BatchBase, Record
 __all__ = ["RECORD_CODEC", "SCAN_RECORDS", "make_native"]
 
 #: scan_records(data, count, base_timestamp): see kwire/accelerator/native.pyi.
-RecordScanner = Callable[[Data, int, int], tuple[int, int, bool, bool] | None]
+RecordScanner = Callable[[Data, int, int], tuple[int, int, bool, bool, int, int] | None]
 
 
 #: Base offset, last offset, base timestamp and max timestamp of a batch; one that is None follows from its records.
@@ -26,7 +26,7 @@ Fields = tuple[int, int, int, int, int]
 class RecordCodec(Protocol):
     """What a `RecordCodec` of the extension has. Each returns None where the Python code must do the work."""
 
-    def read(self, data: Data, base: BatchBase, /) -> list[Record] | None:
+    def read(self, data: Data, base: BatchBase, strict: bool, /) -> list[Record] | None:
         """The records."""
 
     def write_body(self, records: Sequence[Record], span: Span, /) -> tuple[bytes, int, int, int, int] | None:

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import msgspec
 
-from kwire.records.checked_decoder import decode_records_checked
+from kwire.records.checked_decoder import RecordReader
 from kwire.records.failures import Data, corrupt_error
-from kwire.records.native_codec import RECORD_CODEC
+from kwire.records.native_codec import RECORD_CODEC, SCAN_RECORDS
 from kwire.records.record import BatchBase, Header, Record
 from kwire.records.varint import UnreadableVarintError, read_raw_varint, wrap_int64
 
 # Below this, the sum of a base and a delta that is not wide fits 64 bits.
 _SAFE = 1 << 62
+#: The lengths of an empty key and of a null value.
+_HEADER_SIZE_MIN = 2
+
+
+#: How many headers the records of a batch may have together, if nothing limits them.
+NO_LIMIT = 1 << 62
 
 
 class _FastDecodeError(Exception):
-    """The fast loop cannot read the data; the checked decoder reports the error."""
+    """The fast loop cannot read a record; the checked decoder reads it, or reports the error."""
 
 
 def _as_bytes(data: Data) -> bytes:
@@ -30,44 +36,78 @@ def _as_bytes(data: Data) -> bytes:
     return bytes(data)
 
 
-def decode_records_pure(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
-    """`decode_records` without the accelerator."""
+def decode_records_pure(
+    data: Data, base: BatchBase, *, strict: bool = True, headers_max: int = NO_LIMIT
+) -> list[Record]:
+    """`decode_records` without the accelerator. headers_max: of all records; above it LimitExceeded is raised."""
     data = _as_bytes(data)
     if base.count > len(data) - base.starts_at:
         # A record has at least 7 bytes, so the loop would only reach the end of the data.
         what = f"{base.count} records in {len(data) - base.starts_at} bytes"
         raise corrupt_error(what, base.starts_at, "batch.count")
-    try:
-        records, wide = _decode_fast(data, base)
-    except (IndexError, UnreadableVarintError, _FastDecodeError, UnicodeDecodeError):
-        records, wide = decode_records_checked(data, base, strict=strict), True
+    records: list[Record] = []
+    wide = False
+    reader = RecordReader(data, base, strict=strict, headers_max=headers_max)
+    while len(records) < base.count:
+        is_wide = _decode_fast(reader, records)
+        wide = wide or is_wide
+        if len(records) < base.count:
+            records.append(reader.read_record(len(records)))
+            wide = True
+    reader.check_end()
     if wide or not -_SAFE < base.timestamp < _SAFE or not -_SAFE < base.offset < _SAFE:
         return [_within_int64(record) for record in records]
     return records
 
 
-def _decode_natively(data: Data, base: BatchBase, *, strict: bool = True) -> list[Record]:
+def _decode_natively(data: Data, base: BatchBase, *, strict: bool = True, headers_max: int = NO_LIMIT) -> list[Record]:
     assert RECORD_CODEC is not None
-    records = RECORD_CODEC.read(data, base)
-    return decode_records_pure(data, base, strict=strict) if records is None else records
+    # Only many bytes can hold too many headers, and these are counted before an object is made for each.
+    if (len(data) - base.starts_at) // _HEADER_SIZE_MIN <= headers_max or _has_few_headers(data, base, headers_max):
+        records = RECORD_CODEC.read(data, base, strict)
+        if records is not None:
+            return records
+    return decode_records_pure(data, base, strict=strict, headers_max=headers_max)
 
 
-#: decode_records(data, base, *, strict=True): all records of a batch: of the batch itself, or when it was compressed of
-#: the uncompressed bytes. Raises WireErrors only, with a path such as `records[3].value` and the offset in the data.
+def _has_few_headers(data: Data, base: BatchBase, headers_max: int) -> bool:
+    """Whether the records are valid and have at most so many headers."""
+    assert SCAN_RECORDS is not None
+    found = SCAN_RECORDS(memoryview(data)[base.starts_at :], base.count, base.timestamp)
+    return found is not None and found[4] <= headers_max
+
+
+#: decode_records(data, base, *, strict=True, headers_max=NO_LIMIT): all records of a batch: of the batch itself, or
+#: when it was compressed of the uncompressed bytes. Raises WireErrors only, with a path such as
+#: `records[3].value` and the offset in the data.
 decode_records = decode_records_pure if RECORD_CODEC is None else _decode_natively
 
 
-def _decode_fast(data: bytes, base: BatchBase) -> tuple[list[Record], bool]:
-    """Read valid records; returns them and whether any timestamp delta was wide.
+def _decode_fast(reader: RecordReader, records: list[Record]) -> bool:
+    """Add valid records up to the first one that is not; returns whether any timestamp delta was wide.
+
+    reader: is moved to the first record that is not read.
+    """
+    wide = False
+    try:
+        wide = _decode_loop(reader, records)
+    except (IndexError, UnreadableVarintError, _FastDecodeError, UnicodeDecodeError):
+        return True
+    return wide
+
+
+def _decode_loop(reader: RecordReader, records: list[Record]) -> bool:
+    """Read valid records, and move the reader to where the one begins that is being read.
 
     Varints of one and two bytes are read in place: a function call for each would take 1.6 to 1.8 times as long.
     Slices may be too short here; then the final offset does not match.
     """
+    data, base = reader.data, reader.base
     base_offset, base_timestamp, append_time = base.offset, base.timestamp, base.append_time
-    records: list[Record] = []
     add = records.append
-    at, wide = base.starts_at, False
-    for _ in range(base.count):
+    at, wide = reader.at, False
+    for _ in range(base.count - len(records)):
+        reader.at = at
         # The size of the record determines where it must end.
         raw, at = data[at], at + 1
         if raw > 127:
@@ -102,22 +142,23 @@ def _decode_fast(data: bytes, base: BatchBase) -> tuple[list[Record], bool]:
             value = data[start:at]
         headers: tuple[Header, ...] = ()
         if data[at]:
-            headers, at = _read_headers(data, at)
+            headers, at = _read_headers(data, at, reader.headers_left)
         else:
             at += 1
         if at != end or negative & 1:
             raise _FastDecodeError
+        if headers:
+            reader.headers_left -= len(headers)
         add(Record(offset, timestamp, key, value, headers))
-    if at != len(data):
-        raise _FastDecodeError
-    return records, wide
+    reader.at = at
+    return wide
 
 
-def _read_headers(data: bytes, at: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(data: bytes, at: int, count_max: int) -> tuple[tuple[Header, ...], int]:
     raw, at = data[at], at + 1
     if raw > 127:
         raw, at = read_raw_varint(data, at - 1, 32)
-    if raw & 1:
+    if raw & 1 or raw >> 1 > count_max:
         raise _FastDecodeError
     headers: list[Header] = []
     for _ in range(raw >> 1):

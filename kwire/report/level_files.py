@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from weakref import WeakSet
 
 import msgspec
 import pyarrow.parquet as pq
@@ -112,6 +113,18 @@ def _count_delivered(files: list[str]) -> int:
     return count_records(pq.read_table(files, columns=["first_offset", "last_offset"]))
 
 
+#: The workers of this process that were not closed.
+_running: WeakSet[DecodeWorkers] = WeakSet()
+#: How long a process may take to end that was terminated, seconds.
+_END_TIMEOUT_S = 5.0
+
+
+def end_decoding() -> None:
+    """Let all jobs fail that threads of this process wait for: the program is interrupted."""
+    for workers in list(_running):
+        workers.end()
+
+
 class DecodeWorkers:
     """Processes that run jobs of `level_jobs`."""
 
@@ -121,6 +134,7 @@ class DecodeWorkers:
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         for process in self._processes:
             self._idle.put(process)
+        _running.add(self)
 
     def submit(self, job: Job) -> Future[Answer]:
         """Have a process run a job."""
@@ -132,11 +146,19 @@ class DecodeWorkers:
 
     def close(self) -> None:
         """End the processes, and the jobs that they run."""
+        self.end()
+        for process in self._processes:
+            try:
+                process.communicate(timeout=_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:  # It is stopped, or waits for a disk that does not answer.
+                process.kill()
+                process.communicate()
+
+    def end(self) -> None:
+        """Let the jobs that run or wait fail at once, from any thread; `close` still has to be called."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.terminate()
-        for process in self._processes:
-            process.communicate()
 
     def _run(self, job: Job) -> Answer:
         process = self._idle.get()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -38,6 +38,16 @@ class NodeApis(NamedTuple):
     features: FeatureSupport
 
 
+class KeyStores(Protocol):
+    """The key stores and trust stores of encrypted listeners. Implemented by `mockbroker.net`."""
+
+    def check_change(self, node_id: int, texts: Mapping[str, str]) -> None:
+        """Check the stores of a node for the configurations that it is to have. Raises: KafkaError."""
+
+    def restart_node(self, node_id: int) -> None:
+        """Read the stores of a node that starts again. Raises: KafkaError for what cannot be used."""
+
+
 class ClusterState(ClusterServices[Node], kw_only=True):
     """The shared state of one cluster, which every request handler can reach.
 
@@ -48,7 +58,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     security: users, and the settings of listeners. config_api_dialect: configuration names of an edition, None for the
     released ones. topology_descriptions: of streams
     groups, kept as by a plugin that all brokers share. controller_endpoint: where clients reach the controller itself
-    (KIP-919), None if they do not.
+    (KIP-919), None if they do not. key_stores: of encrypted listeners, None without sockets.
     """
 
     cluster_id: str
@@ -62,6 +72,7 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     wake_key_count: int = 0
     node_apis: dict[int, NodeApis] = msgspec.field(default_factory=dict)
     controller_endpoint: ControllerEndpoint | None = None
+    key_stores: KeyStores | None = None
     topology_descriptions: TopologyDescriptions[describe.TopologyDescription] = msgspec.field(
         default_factory=TopologyDescriptions
     )

@@ -92,7 +92,7 @@ class Node:
         self.config = cluster.node_config(node_id)
         self._endpoints: dict[str, tuple[str, int]] = {}
         self._watchers: list[TopicListener] = []
-        self._with_deadlines: list[_HasDeadlines] = []
+        self.with_deadlines: list[_HasDeadlines] = []
 
     def add_endpoint(self, listener: str, host: str, port: int) -> None:
         """Set the address at which clients reach this node by a listener; the first is the node's own."""
@@ -133,21 +133,16 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a component, or None."""
         earliest_ms: int | None = None
-        for component in self._with_deadlines:
+        for component in self.with_deadlines:
             due_ms = component.next_deadline_ms()
             if due_ms is not None and (earliest_ms is None or due_ms < earliest_ms):
                 earliest_ms = due_ms
         return earliest_ms
 
-    def expire(self, *, now_ms: int) -> None:
-        """Run what is due in each component."""
-        for component in self._with_deadlines:
-            component.expire(now_ms=now_ms)
-
     def _add_deadlines(self, name: str, component: D) -> D:
         """Add a component that has deadlines, of which every request asks; the order is that of `_WITH_DEADLINES`."""
         self.__dict__[name] = component
-        self._with_deadlines = [self.__dict__[each] for each in _WITH_DEADLINES if each in self.__dict__]
+        self.with_deadlines = [self.__dict__[each] for each in _WITH_DEADLINES if each in self.__dict__]
         return component
 
     def _watch(self, watcher: TopicListener) -> None:
@@ -225,7 +220,9 @@ class Node:
         """The partitions of the transaction coordinator's topic that this node leads."""
         from mockbroker.coordinators.transaction.transaction_log import TransactionLog
 
-        return self._add_deadlines("transaction_log", TransactionLog(self._cluster, self.logs, self.producer_ids))
+        transaction_log = TransactionLog(self._cluster, self.logs, self.producer_ids)
+        self._watch(transaction_log.topic_changed)
+        return self._add_deadlines("transaction_log", transaction_log)
 
     @property
     def transactions(self) -> TransactionCoordinator:

@@ -13,6 +13,7 @@ from mockbroker.broker.topic_admin import find_topic
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.append_origin import AppendOrigin
 from mockbroker.state.storage.batches.memory_batches import MemoryBatches
+from mockbroker.state.storage.log_config import DECOMPRESSED_MAX
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
@@ -209,7 +210,7 @@ def _records(
                     for row in aborted
                 ):
                     continue
-                for record in batch.records():
+                for record in batch.records(DECOMPRESSED_MAX, strict=False):
                     if first <= record.offset < end:
                         identity = topic.name, index, record.offset, record.timestamp
                         yield TopicRecord(*identity, record.key, record.value, record.headers)

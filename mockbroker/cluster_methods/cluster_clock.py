@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
+from mockbroker.cluster_methods.waiting import WaitTimeout
 
 if TYPE_CHECKING:
     from mockbroker.clock import ClockMode
+    from mockbroker.server import Server
+
+#: A hundred years, the longest move.
+MOVE_MS_MAX = 100 * 365 * 24 * 3_600_000
+#: The default limit of a move, seconds of the wall clock.
+MOVE_TIMEOUT_S = 30.0
 
 
 class ClusterClock:
@@ -25,9 +33,14 @@ class ClusterClock:
         """How it moves: "running" as the wall clock, "frozen" by `advance` only, or "auto"."""
         return self._cluster._read(lambda server: server.clock.mode)
 
-    def advance(self, duration_ms: int) -> None:
-        """Move the clock forward by a duration in milliseconds."""
-        self._cluster.run(lambda server: server.clock.advance(duration_ms))
+    def advance(self, duration_ms: int, *, timeout_s: float = MOVE_TIMEOUT_S) -> None:
+        """Move the clock forward by a duration in milliseconds, at most a hundred years at once.
+
+        timeout_s: of the wall clock, for all the deadlines on the way; clients are served meanwhile.
+        Raises: WaitTimeout, which says how far the clock came, and where it stays; RuntimeError if the cluster is
+        stopped or reset meanwhile; ValueError for another duration.
+        """
+        self._cluster._await(_move(self._cluster._running(), duration_ms, timeout_s), timeout_s + MOVE_TIMEOUT_S)
 
     def freeze(self) -> None:
         """Freeze the clock: only `advance` moves it, and a test gets the same times in each run."""
@@ -46,3 +59,29 @@ class ClusterClock:
     def thaw(self) -> None:
         """Let the clock run as the wall clock again, after `freeze` or `auto`."""
         self._cluster.run(lambda server: server.clock.thaw())
+
+
+class AsyncClock:
+    """Moves of the clock as coroutines for asyncio."""
+
+    def __init__(self, cluster: ClusterThread) -> None:
+        self._clock_thread = cluster
+
+    async def advance_clock(self, duration_ms: int, *, timeout_s: float = MOVE_TIMEOUT_S) -> None:
+        """As `Cluster.clock.advance`. A cancelled call leaves the clock where it is."""
+        cluster = self._clock_thread
+        move = _move(cluster._running(), duration_ms, timeout_s)
+        assert cluster._loop is not None
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(move, cluster._loop))
+
+
+async def _move(server: Server, duration_ms: int, timeout_s: float) -> None:
+    if not 0 <= duration_ms <= MOVE_MS_MAX:
+        why = "the clock cannot go back" if duration_ms < 0 else f"the clock moves by at most {MOVE_MS_MAX} ms at once"
+        raise ValueError(f"{why}: advance({duration_ms})")
+    if timeout_s < 0:
+        raise ValueError(f"timeout_s: {timeout_s}; a move lasts 0 or more seconds")
+    move = await server.require_started().clock_moves.move(duration_ms, timeout_s=timeout_s)
+    if move.moved_ms < duration_ms:
+        seen = f"it was moved by {move.moved_ms} ms, with deadlines at {move.rounds} times, and stays there"
+        raise WaitTimeout(f"the clock was not moved by {duration_ms} ms within {timeout_s:g} s: {seen}", seen)

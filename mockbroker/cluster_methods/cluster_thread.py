@@ -97,6 +97,12 @@ class ClusterThread:
         """The seed of the cluster's randomness, None if it was started without one."""
         return self._options.seed
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is being stopped, or is not running."""
+        network_server = None if self._server is None else self._server.network_server
+        return network_server is None or network_server.is_stopped
+
     def run(self, action: Callable[[Server], T]) -> T:
         """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
         return self._await(self._run_in_loop(action))
@@ -123,10 +129,16 @@ class ClusterThread:
 
         return self._await(run_in_loop())
 
-    def _await(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the cluster's event loop, and return its result."""
+    def _await(self, action: Coroutine[Any, Any, T], timeout_s: float = _TIMEOUT_S) -> T:
+        """Run a coroutine in the cluster's event loop, and return its result.
+
+        Raises: RuntimeError in the cluster's own thread, which would wait for itself.
+        """
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(action, self._loop).result(_TIMEOUT_S)
+        if threading.current_thread() is self._thread:
+            action.close()
+            raise RuntimeError("a call inside a function of Cluster.run would wait for itself")
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(timeout_s)
 
     def _started(self) -> Server:
         if self._server is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mockbroker.cluster_methods.cluster_clock import ClusterClock
+from mockbroker.cluster_methods.cluster_clock import AsyncClock, ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods
 from mockbroker.cluster_methods.groups import GroupMethods
 from mockbroker.cluster_methods.history import AsyncHistory, HistoryMethods
@@ -15,8 +15,11 @@ from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
 from mockbroker.config.keys import ConfigError
 
 if TYPE_CHECKING:
+    from mockbroker.cluster_methods.cluster_tls import AsyncTls, ClusterTls
     from mockbroker.cluster_methods.oauth import ClusterOAuth
+    from mockbroker.net.listener_views import ListenerView
     from mockbroker.security.client_security import Library
+    from mockbroker.security.issued_certificates import IssuedCertificate
 
 
 class SharedMethods(FaultMethods, HistoryMethods, RequestWaits):
@@ -26,6 +29,10 @@ class SharedMethods(FaultMethods, HistoryMethods, RequestWaits):
     def bootstrap_servers(self) -> str:
         """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients; of a proxy the first one."""
         return self._running().bootstrap()
+
+    def listeners(self) -> list[ListenerView]:
+        """Every listener of every node, with the address of its socket and the one that clients are given."""
+        return self._read(lambda server: server.listeners())
 
     @property
     def share_edition(self) -> str | None:
@@ -64,15 +71,18 @@ class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, Wai
             raise ConfigError("bootstrap_controllers: the cluster was started without controller_port")
         return address
 
-    def client_settings(self, library: Library = "librdkafka") -> dict[str, object]:
+    def client_settings(
+        self, library: Library = "librdkafka", *, certificate: IssuedCertificate | None = None
+    ) -> dict[str, object]:
         """The settings of a client of this cluster, by the names of its library: addresses, TLS, user and password.
 
-        library: "librdkafka" (confluent-kafka), "kafka-python", "aiokafka" or "java". Raises: ValueError for another.
+        library: "librdkafka" (confluent-kafka), "kafka-python", "aiokafka" or "java". certificate: that it shows, of
+        `tls.issue`, instead of the one that the cluster has for clients. Raises: ValueError for another library.
         """
         from mockbroker.security.client_security import ClientSecurity
 
         security = self._options.security or ClientSecurity()
-        settings = security.client_settings(self.bootstrap_servers, library)
+        settings = security.client_settings(self.bootstrap_servers, library, certificate)
         if security.issuer is not None and security.sasl is not None and library in ("kafka-python", "aiokafka"):
             from mockbroker.cluster_methods import token_providers
 
@@ -87,6 +97,13 @@ class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, Wai
         from mockbroker.cluster_methods.oauth import ClusterOAuth
 
         return ClusterOAuth(self)
+
+    @property
+    def tls(self) -> ClusterTls:
+        """The certificates of a cluster with `tls="auto"`. Raises: RuntimeError for another."""
+        from mockbroker.cluster_methods.cluster_tls import ClusterTls
+
+        return ClusterTls(self)
 
     @property
     def cluster_id(self) -> str:
@@ -114,7 +131,7 @@ class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, Wai
         return ClusterClock(self)
 
 
-class AsyncMethods(AsyncNodes, AsyncSharedMethods, AsyncWaits):
+class AsyncMethods(AsyncClock, AsyncNodes, AsyncSharedMethods, AsyncWaits):
     """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`.
 
     They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
@@ -122,5 +139,14 @@ class AsyncMethods(AsyncNodes, AsyncSharedMethods, AsyncWaits):
     """
 
     def __init__(self, cluster: ClusterMethods) -> None:
+        self._cluster_methods = cluster
+        AsyncClock.__init__(self, cluster)
         AsyncNodes.__init__(self, cluster)
         AsyncSharedMethods.__init__(self, cluster)
+
+    @property
+    def tls(self) -> AsyncTls:
+        """As `Cluster.tls`."""
+        from mockbroker.cluster_methods.cluster_tls import AsyncTls
+
+        return AsyncTls(self._cluster_methods)

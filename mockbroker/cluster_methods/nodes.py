@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mockbroker.config.kafka_versions import VersionsOption
     from mockbroker.server import Server
 
+#: How long a node is down in a restart by default, milliseconds. Clients connect again 20 to 100 ms after a connection
+#: has ended, then more and more rarely, up to once in a second or two: some miss a node that is back sooner.
+RESTART_MS = 1_000
 CoordinatorName = Literal["group", "transaction"]
 _KINDS = MappingProxyType({"group": CoordinatorKind.GROUP, "transaction": CoordinatorKind.TRANSACTION})
 
@@ -45,6 +48,15 @@ class NodeMethods(ClusterThread):
         Raises: KafkaError if it is running, OSError if an address is in use by now.
         """
         self.run(lambda server: server.require_started().start_node(node_id))
+
+    def restart_node(self, node_id: int, *, after_ms: int = RESTART_MS, kill: bool = False) -> None:
+        """Stop a node, or kill it, and start it again so much later by the cluster's clock. Returns at once.
+
+        By default after a second, in which clients notice that it is down: `start_node` just after `stop_node` takes
+        20 ms, and some clients see no more than a lost connection. `wait_for_node` waits for its return.
+        Raises: KafkaError if it is down, ValueError for a negative time.
+        """
+        self.run(_restart_node(node_id, after_ms, kill=kill))
 
     def pause_node(self, node_id: int) -> None:
         """Let a node stand still, as SIGSTOP does: its connections stay open, and nothing is read, sent or timed.
@@ -118,6 +130,10 @@ class AsyncNodes:
         """As `Cluster.start_node`."""
         await self._node_thread.run_async(lambda server: server.require_started().start_node(node_id))
 
+    async def restart_node(self, node_id: int, *, after_ms: int = RESTART_MS, kill: bool = False) -> None:
+        """As `Cluster.restart_node`."""
+        await self._node_thread.run_async(_restart_node(node_id, after_ms, kill=kill))
+
     async def pause_node(self, node_id: int) -> None:
         """As `Cluster.pause_node`."""
         await self._node_thread.run_async(lambda server: server.require_started().pause_node(node_id))
@@ -143,6 +159,12 @@ class AsyncNodes:
     async def move_coordinator(self, key: str, *, kind: CoordinatorName = "group", to: int | None = None) -> None:
         """As `Cluster.move_coordinator`."""
         await self._node_thread.run_async(_move_coordinator(key, kind, to))
+
+
+def _restart_node(node_id: int, after_ms: int, *, kill: bool) -> Callable[[Server], None]:
+    from mockbroker.net.node_restarts import restart_node
+
+    return lambda server: restart_node(server.require_started(), node_id, after_ms=after_ms, is_abrupt=kill)
 
 
 def _set_versions(node_id: int, versions: VersionsOption | None) -> Callable[[Server], None]:

@@ -18,6 +18,8 @@ WAIT_TIMEOUT_S = 10.0
 class WaitTimeout(TimeoutError):
     """What a test waited for did not come within the limit; the message, and `seen`, say what there was instead."""
 
+    __module__ = "mockbroker"
+
     def __init__(self, message: str, seen: str = "") -> None:
         super().__init__(message)
         self.seen = seen

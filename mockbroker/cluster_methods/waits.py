@@ -9,6 +9,7 @@ from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mockbroker.broker.group_views import GroupView
+    from mockbroker.broker.node_views import NodeState, NodeView
 
 
 class WaitMethods(RequestWaits):
@@ -54,6 +55,12 @@ class WaitMethods(RequestWaits):
         """
         return self._wait(_offset_wait(group_id, topic, partition, offset), timeout_s)
 
+    def wait_for_node(
+        self, node_id: int, *, state: NodeState = "running", timeout_s: float = WAIT_TIMEOUT_S
+    ) -> NodeView:
+        """Wait until a node is "running", "paused" or "down". Returns: the node. Raises: ValueError for none."""
+        return self._wait(_node_wait(node_id, state), timeout_s)
+
 
 class AsyncWaits(AsyncRequestWaits):
     """The waits of a cluster as coroutines for asyncio: `await cluster.aio.wait_for_group("g")`.
@@ -85,6 +92,12 @@ class AsyncWaits(AsyncRequestWaits):
         """As `Cluster.wait_for_offset`."""
         return await self._wait(_offset_wait(group_id, topic, partition, offset), timeout_s)
 
+    async def wait_for_node(
+        self, node_id: int, *, state: NodeState = "running", timeout_s: float = WAIT_TIMEOUT_S
+    ) -> NodeView:
+        """As `Cluster.wait_for_node`."""
+        return await self._wait(_node_wait(node_id, state), timeout_s)
+
 
 # The modules of waits are imported on first use: a cluster starts without them.
 
@@ -105,3 +118,9 @@ def _offset_wait(group_id: str, topic: str, partition: int, offset: int) -> Make
     from mockbroker.cluster_methods.group_waits import OffsetWait
 
     return lambda _: OffsetWait(group_id, topic, partition, offset)
+
+
+def _node_wait(node_id: int, state: NodeState) -> MakeWait[NodeView]:
+    from mockbroker.cluster_methods.node_waits import NodeWait
+
+    return lambda _: NodeWait(node_id, state)

@@ -128,8 +128,13 @@ class _PendingCall(Generic[N, T]):
         before, channel.acting_node = channel.acting_node, self._to
         try:
             return self._handle_call(node, now_ms)
+        except NotReady:
+            raise
         except KafkaError as error:
             return error
+        except Exception as error:
+            channel.report_error(f"a call from node {self._sender} that node {self._to} handles", error)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # As the handler of Kafka's requests answers.
         finally:
             channel.acting_node = before
 
@@ -148,6 +153,8 @@ class InterBrokerChannel(Generic[N_co]):
     paused node. plan_delivery: returns latency and loss of a call by its target and time; the simulator replaces it.
     loading_ms: how long a node takes to load a partition of a coordinator's topic, by node and time; by default the
     latency.
+    report_error: is called for an exception that an action or a handler raises and that nobody expects; by default it
+    is raised again.
     acting_node: the node that runs now, None for the controller and for tests; what is scheduled belongs to it. paused:
     the nodes that do not run, each with its actions that were due since.
     """
@@ -158,6 +165,7 @@ class InterBrokerChannel(Generic[N_co]):
         self.request_timeout_ms = request_timeout_ms
         self.plan_delivery: Callable[[int, int], Delivery] = self._delivery_without_loss
         self.loading_ms: Callable[[int, int], int] = lambda node_id, now_ms: self.latency_ms
+        self.report_error: Callable[[str, Exception], None] = _raise_again
         self.acting_node: int | None = None
         self.paused: dict[int, list[Action]] = {}
         self._direct = Delivery(latency_ms, latency_ms)
@@ -237,8 +245,21 @@ class InterBrokerChannel(Generic[N_co]):
                     self.hold(owner, action)
                     continue
                 self.acting_node = owner
-                action(now_ms)
+                try:
+                    action(now_ms)
+                except Exception as error:
+                    self.report_error(f"{describe_action(action)} of node {owner} at {now_ms} ms", error)
                 self.acting_node = before
                 after_each()
         finally:
             self.acting_node = before
+
+
+def describe_action(action: Callable[..., object]) -> str:
+    """What is scheduled, as the name of its function, for the report of an error in it."""
+    function = action.func if isinstance(action, partial) else action
+    return f"the deadline {getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _raise_again(_what: str, error: Exception) -> None:
+    raise error

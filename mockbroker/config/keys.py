@@ -19,6 +19,8 @@ Value = int | float | bool | str | list[str] | None
 class ConfigError(ValueError):
     """A configuration that Kafka refuses; the message has the key, the value and the valid values."""
 
+    __module__ = "mockbroker"
+
 
 class Scope(Enum):
     """The resource type that a key configures."""

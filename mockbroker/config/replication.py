@@ -10,13 +10,14 @@ from collections.abc import Mapping
 import msgspec
 
 from mockbroker.config.keys import ConfigError, Value
+from mockbroker.config.limits import LIMIT_NAMES
 from mockbroker.config.plugins import RACK_AWARE_SELECTOR
 
 MODE, RACKS = "mockbroker.replication", "mockbroker.racks"
 #: The API versions of an older broker, which `node_options` reads.
 VERSIONS = "mockbroker.versions"
 #: Names that Kafka does not have.
-OWN_NAMES = (MODE, RACKS, VERSIONS)
+OWN_NAMES = (MODE, RACKS, VERSIONS, *LIMIT_NAMES)
 _REAL, _IMMEDIATE = "real", "immediate"
 #: Names with an effect where followers fetch.
 _NAMES_OF_FOLLOWERS = ("num.replica.fetchers", "replica.fetch.", "replica.lag.time.max.ms")

@@ -23,6 +23,7 @@ from mockbroker.control.problems import ProblemError, ProblemKind, create_proble
 from mockbroker.control.request_parts import read_body, read_parameters
 from mockbroker.control.responses import json_response, problem_response
 from mockbroker.control.routes import OPERATIONS
+from mockbroker.engine.internal_errors import log_internal_error
 from mockbroker.log.subjects import CONTROL
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from mockbroker.control.operations import ControlContext, Operation
     from mockbroker.control.options import ControlOptions
 
+#: How long what waits for a cluster that stops may take to end, seconds.
+_LAST_ANSWER_S = 0.2
 Endpoint = Callable[["Request"], Awaitable[Response]]
 
 
@@ -105,7 +108,7 @@ def _create_endpoint(methods: Mapping[str, Operation | None], control: ControlCo
         except Exception as error:
             problem = describe_error(error)
             if problem is None:
-                CONTROL.exception("internal error in %(method)s %(path)s", method=request.method, path=operation.path)
+                log_internal_error(f"{request.method} {operation.path}", error, CONTROL)
                 problem = create_problem(ProblemKind.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             return problem_response(problem, error.headers if isinstance(error, ProblemError) else None)
 
@@ -139,12 +142,20 @@ async def _run_until_disconnected(awaitable: Awaitable[object], request: Request
     Raises: what it raises; ProblemError when the control is stopped.
     """
     work = asyncio.ensure_future(awaitable)
-    ends = [asyncio.ensure_future(request.receive()), asyncio.ensure_future(control.events.stopped.wait())]
+    gone, stopped = asyncio.ensure_future(request.receive()), asyncio.ensure_future(control.events.stopped.wait())
+    ends = (gone, stopped)
     try:
         await asyncio.wait([work, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done() and not gone.done():
+            # What waits for the cluster ends with it, and says what had come until then.
+            await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED, timeout=_LAST_ANSWER_S)
         if not work.done():
             raise ProblemError(ProblemKind.STOPPING, "the cluster was stopped, or the client has gone")
         return await work
+    except RuntimeError as error:
+        if type(error) is RuntimeError and control.cluster.is_stopping:
+            raise ProblemError(ProblemKind.STOPPING, str(error)) from error
+        raise
     finally:
         for task in (work, *ends):
             task.cancel()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 from mockbroker.cluster_methods.methods import ClusterMethods
-from mockbroker.control.control_server import ControlServer
+from mockbroker.control.deferred_control import DeferredControl
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import SharedMethods
@@ -32,17 +33,17 @@ class AttachedCluster(AttachedThread, ClusterMethods):
 
 
 def start_control(
-    attached: SharedMethods, api: ControlApi, options: ControlOptions, ended: asyncio.Event
-) -> ControlServer:
-    """Start the control of what a command runs. ended: of this event loop; it is set to end the process.
+    attached: SharedMethods, load_api: Callable[[], ControlApi], options: ControlOptions, ended: asyncio.Event
+) -> DeferredControl:
+    """Start the control of what a command runs. load_api: imports what is served.
 
-    Raises: OSError if the address is in use or unknown.
+    ended: of this event loop; it is set to end the process. Raises: OSError if the address is in use or unknown.
     """
     loop = asyncio.get_running_loop()
 
     def shut_down() -> None:
         loop.call_soon_threadsafe(ended.set)
 
-    control = ControlServer(attached, api, options, shut_down)
+    control = DeferredControl(attached, load_api, options, shut_down)
     control.start()
     return control

@@ -20,10 +20,10 @@ try:
 except ImportError as error:
     raise MissingExtra("the control over HTTP", "control") from error
 
+from mockbroker.control.control_socket import bind_control, control_url
 from mockbroker.control.events.event_hub import EventHub
 from mockbroker.log.subjects import CONTROL
 from mockbroker.net.event_loops import new_event_loop
-from mockbroker.net.node_listeners import connectable_host
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import SharedMethods
@@ -72,7 +72,7 @@ class ControlServer:
     """Serves the control of a cluster, or of a proxy, between `start` and `stop`.
 
     api: what is served. shut_down: called by the operation that ends the process, in the thread of the control; None to
-    refuse it.
+    refuse it. sock: that listens already, None to bind one.
     """
 
     def __init__(
@@ -81,12 +81,13 @@ class ControlServer:
         api: ControlApi,
         options: ControlOptions,
         shut_down: Callable[[], None] | None = None,
+        sock: socket.socket | None = None,
     ) -> None:
         self._cluster = cluster
         self._api = api
         self._options = options
         self._shut_down = shut_down
-        self._socket: socket.socket | None = None
+        self._socket = sock
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Future[float] | None = None
@@ -108,17 +109,15 @@ class ControlServer:
 
     def start(self) -> None:
         """Listen, and serve in a new thread. Raises: OSError if the address is in use or unknown."""
-        self._socket = _bind(self._options.host, self._options.port)
-        host, port = self._socket.getsockname()[:2]
-        host = connectable_host(host)
-        self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if self._socket is None:
+            self._socket = bind_control(self._options)
+        self._url = control_url(self._socket)
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
         self._thread.start()
         is_started = self._started.wait(_START_TIMEOUT_S)
         if self._failure is not None or not is_started:
             self._socket.close()
             raise RuntimeError(f"the control at {self._url} did not start") from self._failure
-        CONTROL.info("control over HTTP at %(url)s", url=self._url)
 
     def stop(self, grace_s: float) -> None:
         """Close every stream and connection, and end the thread; does nothing if it is not running.
@@ -180,20 +179,3 @@ def _take_record(record: logging.LogRecord) -> bool:
     if record.levelno >= logging.WARNING and not record.getMessage().startswith(_UPGRADE_MESSAGES):
         CONTROL.warning("%(reason)s", reason=record.getMessage())
     return False
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address. Raises: OSError that names it."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        sock = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise OSError(error.errno, f"control: cannot listen on {host}:{port}: {error.strerror}") from error
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise OSError(error.errno, f"control: cannot listen on {host}:{port}: {error.strerror}") from error
-    return sock

@@ -6,11 +6,15 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
+from kwire.errors import MissingExtra
 from mockbroker.config.keys import ConfigError
 
 #: The environment variable with the token, if no token is given otherwise.
 TOKEN_VARIABLE = "MOCKBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable.
+#: The packages of the extra.
+_PACKAGES = ("starlette", "uvicorn")
 _LOOPBACK = "127.0.0.1"
 _PORT_MAX = 65_535
 #: The characters of a token in an Authorization header. Source: RFC 6750, section 2.1.
@@ -36,7 +40,8 @@ class ControlOptions:
 def parse_control(address: int | str, token: str | None = None) -> ControlOptions:
     """The options of `--control PORT`, or HOST:PORT, with its token, by default that of the environment.
 
-    Raises: ConfigError for anything else, and for an address that others can reach without a token.
+    Raises: ConfigError for anything else, and for an address that others can reach without a token; MissingExtra
+    without the packages of the control, which are loaded later.
     """
     if isinstance(address, bool):
         raise ConfigError(f"control: {address!r}; expected PORT or HOST:PORT, and port 0 for a free one")
@@ -52,6 +57,8 @@ def parse_control(address: int | str, token: str | None = None) -> ControlOption
         raise ConfigError(
             f"control: others can connect to {host}: set a token by --control-token or the variable {TOKEN_VARIABLE}"
         )
+    if any(find_spec(name) is None for name in _PACKAGES):
+        raise MissingExtra("the control over HTTP", "control")
     return ControlOptions(host, int(match["port"]), token)
 
 

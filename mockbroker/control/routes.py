@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from mockbroker.control.models import exchanges as events
 from mockbroker.control.operations import ClusterContext, ControlApi, ControlContext, Operation
-from mockbroker.control.resources import clusters, event_stream, exchange_bytes, exchanges, groups, topics, waits
+from mockbroker.control.resources import (
+    certificates,
+    clusters,
+    event_stream,
+    exchange_bytes,
+    exchanges,
+    groups,
+    topics,
+    waits,
+)
 from mockbroker.control.resources import faults as fault_functions
 from mockbroker.faults.cluster_model import ClusterFault
 from mockbroker.faults.model import Fault, FaultFile
@@ -13,6 +22,7 @@ from mockbroker.faults.model import Fault, FaultFile
 TAGS = {
     "cluster": "The cluster as a whole",
     "nodes": "Brokers",
+    "tls": "Certificates of a cluster with `--tls auto`",
     "topics": "Topics, partitions and their leaders",
     "records": "Records, without a client library",
     "groups": "Groups of every type, and their coordinators",
@@ -39,9 +49,14 @@ OPERATIONS = (
     Operation("POST", "/v1/nodes/{node}/stop", clusters.stop_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/kill", clusters.kill_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/start", clusters.start_node, "nodes"),
+    Operation("POST", "/v1/nodes/{node}/restart", clusters.restart_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/pause", clusters.pause_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/resume", clusters.resume_node, "nodes"),
     Operation("POST", "/v1/nodes/{node}/versions", clusters.set_node_versions, "nodes"),
+    Operation("GET", "/v1/listeners", clusters.list_listeners, "cluster"),
+    Operation("GET", "/v1/tls", certificates.get_authority, "tls"),
+    Operation("POST", "/v1/tls/certificates", certificates.issue_certificate, "tls", status=201),
+    Operation("POST", "/v1/tls/rotate", certificates.rotate_certificate, "tls"),
     Operation("GET", "/v1/topics", topics.list_topics, "topics"),
     Operation("POST", "/v1/topics", topics.create_topic, "topics", status=201, location="/v1/topics/{name}"),
     Operation("GET", "/v1/topics/{topic}", topics.get_topic, "topics"),
@@ -84,6 +99,7 @@ OPERATIONS = (
     Operation("POST", "/v1/clock/auto", clusters.automate_clock, "clock"),
     Operation("POST", "/v1/waits/group", waits.wait_for_group, "waits"),
     Operation("POST", "/v1/waits/share-members", waits.wait_for_share_members, "waits"),
+    Operation("POST", "/v1/waits/node", waits.wait_for_node, "waits"),
     Operation("POST", "/v1/waits/offset", waits.wait_for_offset, "waits"),
     Operation("POST", "/v1/waits/request", waits.wait_for_request, "waits"),
     Operation("POST", "/v1/waits/held", waits.wait_for_held, "waits"),

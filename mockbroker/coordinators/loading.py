@@ -67,7 +67,7 @@ class PartitionLoads:
         self._pending.pop(shard, None)
 
     def close(self) -> None:
-        """The node has ended: cancel all loads."""
+        """The node has ended, or the topic was deleted: cancel all loads."""
         self._pending.clear()
 
     def require_finished(self, shard: int) -> None:

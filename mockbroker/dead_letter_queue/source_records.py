@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import LimitExceeded, WireError
 from kwire.records import Batch, Codec, Record
-from kwire.records.compression import decompress
+from kwire.records.compression import measure_decompressed
 from mockbroker.dead_letter_queue.record_size import record_size
 from mockbroker.kafka_error import KafkaError
 
@@ -82,7 +82,7 @@ class _Reader:
 def _fits_decompressed(batch: Batch, raw: memoryview, limit: int) -> bool:
     """Whether the records of a compressed batch fit into the limit together."""
     try:
-        decompress(batch.codec, raw[_HEADER_SIZE : batch.size], limit)
+        measure_decompressed(batch.codec, raw[_HEADER_SIZE : batch.size], limit)
     except LimitExceeded:
         return False
     return True

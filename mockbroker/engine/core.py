@@ -73,6 +73,8 @@ class Core:
         self._channel = state.inter_broker
         self._deadlines = Deadlines(state, self.requests, self.paused, process_ready=self._process_ready)
         self.faults: RequestFaults | None = None
+        self.internal_errors = self.requests.errors
+        self._channel.report_error = self.internal_errors.report
 
     @property
     def now_ms(self) -> int:
@@ -95,7 +97,10 @@ class Core:
             if self.state.controller_endpoint is not None and self.state.controller_endpoint.listener == listener:
                 connection.routes = self._controller_routes()
             self._connections[info.id] = connection
-            self.requests.admit(connection, self._connections)
+            try:
+                self.requests.admit(connection, self._connections)
+            except Exception as error:
+                self.requests.fail_connection(connection, "the admission", error)
         else:
             self.requests.output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         if self.faults is not None and (end := self.faults.match_connection(info)) is not None:
@@ -162,7 +167,12 @@ class Core:
 
     def _end_sessions(self, info: ConnectionInfo) -> None:
         """End what a node has of a connection that is no more."""
-        node = self._running[info.node_id]
+        try:
+            self._end_sessions_at(self._running[info.node_id], info)
+        except Exception as error:
+            self.internal_errors.report(f"the end of connection {info.id} at node {info.node_id}", error)
+
+    def _end_sessions_at(self, node: Node, info: ConnectionInfo) -> None:
         if node.is_loaded("share_sessions"):
             context = Context(self.now_ms, 0, None, info, node, self.state)
             with self.state.inter_broker.act_as(node.node_id):
@@ -170,24 +180,30 @@ class Core:
         if node.is_loaded("telemetry"):
             node.telemetry.remove_connection(info.id)
 
-    def advance(self, now_ms: int) -> int | None:
+    def advance(self, now_ms: int, *, is_late: Callable[[], bool] | None = None) -> int | None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
+        is_late: asked before each time at which something is due; if it is, the clock stays at the time before, and
+        another call goes on.
         Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
         requests = self.requests
         while True:
             call_ms = self._channel.next_deadline_ms()
-            if call_ms is None or call_ms > requests.now_ms or call_ms > now_ms:
-                due_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=requests.now_ms)
-                if due_ms is None or due_ms > now_ms:
+            due_ms = requests.now_ms
+            if call_ms is None or call_ms > due_ms or call_ms > now_ms:
+                next_ms = self._deadlines.next_until(now_ms, call_ms, now_ms=due_ms)
+                if next_ms is None or next_ms > now_ms:
                     break
-                self._move_clock(due_ms)
+                due_ms = next_ms
             # Otherwise a call is due at the present time: nothing is due earlier than that.
+            if is_late is not None and is_late():
+                return requests.now_ms
+            self._move_clock(due_ms)
             self._deadlines.run_due(now_ms=requests.now_ms)
         self._move_clock(now_ms)
-        return due_ms
+        return next_ms
 
     def create_topic(self, name: str, partition_count: int = 1) -> None:
         """Create a topic with `default.replication.factor` replicas; raises the KafkaError of a refused request."""
@@ -213,12 +229,18 @@ class Core:
     def start_node(self, node_id: int, now_ms: int) -> None:
         """Restart a broker that was stopped or killed, at its old addresses and without any loaded state.
 
-        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION.
+        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION; INVALID_CONFIG for unusable key stores.
         """
         self._move_clock(now_ms)
+        if node_id in self._down and self.state.key_stores is not None:
+            self.state.key_stores.restart_node(node_id)
         node = self._controller.start_broker(node_id, now_ms=self.now_ms)
         node.copy_endpoints(self._down.pop(node_id))
         self._process_ready()
+
+    def stopped_node(self, node_id: int) -> Node | None:
+        """A node that is down, as it was when it ended; None for one that runs."""
+        return self._down.get(node_id)
 
     def pause_node(self, node_id: int, now_ms: int) -> None:
         """Let a broker stand still, as by SIGSTOP: its connections stay, and nothing is handled, sent or timed.
@@ -334,9 +356,16 @@ class Core:
         rounds = 0
         while self._ready or self._woken:
             rounds += 1
-            assert rounds < _ROUNDS_MAX, f"parked requests keep waking each other: {list(self._woken)[:5]}"
+            if rounds >= _ROUNDS_MAX:
+                error = AssertionError(f"parked requests keep waking each other: {list(self._woken)[:5]}")
+                self._woken.clear()
+                self.internal_errors.report("requests that wait", error)
             while self._ready:
-                self._start_next(self._ready.popleft())
+                connection = self._ready.popleft()
+                try:
+                    self._start_next(connection)
+                except Exception as error:
+                    self.requests.fail_connection(connection, "a request", error)
             if self._woken:
                 self._resume_woken()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
+from mockbroker.engine.failed_components import FailedComponents
 from mockbroker.state.timers import NEVER_MS, UNKNOWN_MS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Deadlines:
         self._paused = paused
         self._process_ready = process_ready
         self._earliest = state.earliest_deadline
+        self._failed = FailedComponents(requests.errors)
 
     def next_ms(self, *, now_ms: int) -> int | None:
         """The time of the next deadline, or None."""
@@ -67,9 +69,15 @@ class Deadlines:
 
     def _next_of_components(self, now_ms: int) -> int | None:
         deadlines = [self._purgatory.next_deadline_ms()]
-        if self._state.log_store is not None:
-            deadlines.append(self._state.log_store.next_deadline_ms(now_ms=now_ms))
-        deadlines += [node.next_deadline_ms() for node_id, node in self._running.items() if node_id not in self._paused]
+        log_store = self._state.log_store
+        running = [node for node_id, node in self._running.items() if node_id not in self._paused]
+        if log_store is not None:
+            deadlines.append(self._failed.postpone(log_store, log_store.next_deadline_ms(now_ms=now_ms)))
+        if not self._failed:
+            deadlines += [node.next_deadline_ms() for node in running]
+        else:
+            components = [component for node in running for component in node.with_deadlines]
+            deadlines += [self._failed.postpone(each, each.next_deadline_ms()) for each in components]
         return min((due_ms for due_ms in deadlines if due_ms is not None), default=None)
 
     def run_due(self, *, now_ms: int) -> None:
@@ -81,7 +89,7 @@ class Deadlines:
     def _run_components(self, now_ms: int) -> None:
         log_store = self._state.log_store
         if log_store is not None:
-            log_store.expire(now_ms=now_ms)
+            self._failed.expire(log_store, "of the logs", now_ms=now_ms)
             self._process_ready()
         for node_id, node in list(self._running.items()):
             if node_id not in self._paused:
@@ -97,7 +105,8 @@ class Deadlines:
         """Run what is due in the components of one node."""
         before, self._channel.acting_node = self._channel.acting_node, node.node_id
         try:
-            node.expire(now_ms=now_ms)
+            for component in node.with_deadlines:
+                self._failed.expire(component, f"of node {node.node_id}", now_ms=now_ms)
         finally:
             self._channel.acting_node = before
 

@@ -69,6 +69,11 @@ class IncomingRequest(msgspec.Struct):
         return self.route.name
 
 
+#: Of the APIs of Kafka 2.1, the last of which is this one, Kafka 4 does not serve older versions.
+_LAST_OF_2_1 = 43
+_REMOVED = "; Kafka 4 has removed what clients older than Kafka 2.1 need (KIP-896)"
+
+
 def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> IncomingRequest:
     """Decode a frame body as the broker does: leniently, with a warning for each invalid part that Kafka accepts.
 
@@ -85,7 +90,9 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
     if not low <= api_version <= high:
         if api_key == API_VERSIONS_KEY:
             return refuse_api_versions(route, api_version, correlation_id)
-        raise _undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}", route, fixed)
+        hint = _REMOVED if api_version < low and api_key <= _LAST_OF_2_1 else ""
+        text = f"{route.name} version {api_version} is not served, only {low} to {high}{hint}"
+        raise _undispatchable(text, route, fixed)
     try:
         header, request, found = headers.decode_request_leniently(route.request, api_version, frame)
     except WireError as error:

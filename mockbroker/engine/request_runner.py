@@ -11,6 +11,7 @@ import msgspec
 from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.context import Context
 from mockbroker.engine.dispatch import build_error_response, encode_response
+from mockbroker.engine.internal_errors import InternalErrors
 from mockbroker.engine.muted_channels import MutedChannels
 from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
 from mockbroker.engine.output import Close, Output, Send
@@ -33,7 +34,8 @@ class RequestRunner:
     output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
     that wait. muted: the connections that are throttled. quotas: counts requests while clients have quotas. time_ns:
     the clock by which handlers are measured for them; without one they take no time. recorder: writes the metadata
-    that a request has changed, if it is stored. now_ms: milliseconds of the cluster's clock, which `Core` moves.
+    that a request has changed, if it is stored. errors: the internal ones. now_ms: milliseconds of the cluster's clock,
+    which `Core` moves.
     """
 
     def __init__(self, state: ClusterState, journal: Journal, *, now_ms: int) -> None:
@@ -48,6 +50,7 @@ class RequestRunner:
         self._admission: ConnectionAdmission | None = None
         state.broker_storage.quota_listeners.append(self._update_quotas)
         self.recorder: MetadataRecorder | None = None
+        self.errors = InternalErrors()
         self._state = state
         self._running = state.inter_broker.nodes
         self._journal = journal
@@ -88,6 +91,12 @@ class RequestRunner:
 
     def run(self, request: ActiveRequest) -> None:
         """Handle a request; a fault may have delayed it."""
+        try:
+            self._run(request)
+        except Exception as error:
+            self._fail(request, error)
+
+    def _run(self, request: ActiveRequest) -> None:
         if self.quotas is not None:
             request.throttle = self.quotas.start_request(request)
         incoming = request.incoming
@@ -100,7 +109,25 @@ class RequestRunner:
         """Continue a request that waited, at its deadline or because a key of it was woken."""
         self.purgatory.remove(delayed)
         delayed.request.connection.parked = None
-        self._step(delayed.request, delayed)
+        try:
+            self._step(delayed.request, delayed)
+        except Exception as error:
+            self._fail(delayed.request, error)
+
+    def _fail(self, request: ActiveRequest, error: Exception) -> None:
+        """End a request, and with it its connection, after an internal error. Raises: the error, unless contained."""
+        connection, incoming = request.connection, request.incoming
+        self.fail_connection(connection, f"{incoming.api_name} v{incoming.api_version}", error)
+        request.exchange.closed = "internal error"
+        self._journal.complete(request.exchange)
+
+    def fail_connection(self, connection: Connection, what: str, error: Exception) -> None:
+        """Close a connection after an internal error in what was done for it. Raises: the error, unless contained."""
+        info = connection.info
+        self.errors.report(f"{what} of connection {info.id} ({info.host}:{info.port}) at node {info.node_id}", error)
+        connection.is_busy = True  # Frames that arrive now are ignored.
+        connection.waiting.clear()
+        self.output.append(Close(info.id, "internal error", is_abrupt=True))
 
     def _step(self, request: ActiveRequest, resumed: DelayedRequest[ActiveRequest] | None) -> None:
         """Run the handler of a request, or what continues it, and apply the outcome."""

@@ -18,6 +18,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.log.closed_connections import log_refused_token
 from mockbroker.state.security.login import (
     AuthenticatedPrincipal,
+    DefectiveClient,
     InvalidCredentials,
     Login,
     LoginAborted,
@@ -187,7 +188,7 @@ class SaslAuthenticator:
             message = str(error) if isinstance(error, LoginRefused) else f"Authentication by {self._mechanism} failed"
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response = SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
-            return self._fail(response, f"authentication by {self._mechanism} failed: {error}", ctx)
+            return self._fail(response, self._describe_failure(error, ctx), ctx)
         except LoginAborted as error:
             self._move_to(Step.FAILED)
             return CloseConnection(f"authentication by {self._mechanism} failed: {error}")
@@ -200,8 +201,15 @@ class SaslAuthenticator:
             return self._fail(None, f"authentication by {self._mechanism} failed: {error}", ctx)
         except (InvalidCredentials, LoginAborted) as error:
             self._move_to(Step.FAILED)
-            return CloseConnection(f"authentication by {self._mechanism} failed: {error}")
+            return CloseConnection(self._describe_failure(error, ctx))
         return RawSaslToken(challenge)
+
+    def _describe_failure(self, error: Exception, ctx: Context) -> str:
+        """The reason for the log; of a known defect with the software of the client, if ApiVersions has named it."""
+        text, peer = f"authentication by {self._mechanism} failed: {error}", ctx.connection
+        if not isinstance(error, DefectiveClient) or not peer.software_name:
+            return text
+        return f"{text} (this client is {peer.software_name} {peer.software_version})"
 
     def _evaluate_token(self, token: bytes, ctx: Context) -> tuple[bytes, int]:
         """Evaluate a token. Returns: the next challenge, and the session lifetime (0: unlimited, or no session yet).

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kwire.error_codes import ErrorCode
 from mockbroker.faults.describe import describe_cluster_fault
 from mockbroker.faults.node_network import NetworkConditions, NodeNetwork
 from mockbroker.faults.state_changes import StateTarget
@@ -137,4 +138,7 @@ class ActiveClusterFault:
     def _choose_node(self) -> int:
         if self.fault.node is not None:
             return self.fault.node
-        return self._rng.choice(sorted(self._core.state.inter_broker.nodes))
+        running = sorted(self._core.state.inter_broker.nodes)
+        if not running:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node is running")
+        return self._rng.choice(running)

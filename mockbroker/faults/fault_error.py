@@ -18,6 +18,8 @@ _NO_SCALARS = (dict, list, tuple, float)
 class FaultError(ValueError):
     """A fault with an unknown name, a wrong value, or actions that exclude each other. The message says what works."""
 
+    __module__ = "mockbroker"
+
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """The end of an error message: the most similar known name, or all of them."""

@@ -28,11 +28,14 @@ class LogLine(NamedTuple):
     template: str
     fields: Mapping[str, object]
 
-    def write(self, *, has_traceback: bool = False, own_frames: int = _OWN_FRAMES) -> None:
-        """Log the line, bounded and escaped. The record has its fields as the attribute `fields`."""
+    def write(self, *, traceback_of: BaseException | None = None, own_frames: int = _OWN_FRAMES) -> None:
+        """Log the line, bounded and escaped. The record has its fields as the attribute `fields`.
+
+        traceback_of: an exception.
+        """
         fields = {name: _bound(value, FIELD_MAX) for name, value in self.fields.items()}
         message = one_line(str(_bound(self.template % fields, MESSAGE_MAX)))
-        self.logger.log(self.level, message, exc_info=has_traceback, extra={"fields": fields}, stacklevel=own_frames)
+        self.logger.log(self.level, message, exc_info=traceback_of, extra={"fields": fields}, stacklevel=own_frames)
 
     def write_count(self, count: int, seconds: float) -> None:
         """Log that so many lines like this one were left out in so many seconds."""
@@ -75,18 +78,24 @@ class SubjectLog:
         """Log what a client or the configuration did wrong."""
         self._log(logging.WARNING, template, about, fields)
 
-    def exception(self, template: str, *, about: str = "", **fields: object) -> None:
-        """Log an internal error with the traceback of the exception that is handled."""
-        self._log(logging.ERROR, template, about, fields, has_traceback=True)
+    def error(self, template: str, error: BaseException, *, about: str = "", **fields: object) -> None:
+        """Log an internal error with the traceback of an exception."""
+        self._log(logging.ERROR, template, about, fields, traceback_of=error)
 
     def _log(
-        self, level: int, template: str, about: str, fields: Mapping[str, object], *, has_traceback: bool = False
+        self,
+        level: int,
+        template: str,
+        about: str,
+        fields: Mapping[str, object],
+        *,
+        traceback_of: BaseException | None = None,
     ) -> None:
         if not self.logger.isEnabledFor(level):
             return
         line = LogLine(self.logger, level, template, fields)
         if self._repetitions.admit(LineKind(self.logger.name, template, about[:FIELD_MAX]), line):
-            line.write(has_traceback=has_traceback)
+            line.write(traceback_of=traceback_of)
 
 
 def _bound(value: object, limit: int) -> object:

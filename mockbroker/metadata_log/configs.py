@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from kwire.records.metadata.client_quota_record import ClientQuotaRecord, EntityData
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 STORED_KINDS = (ResourceKind.TOPIC, ResourceKind.BROKER, ResourceKind.CLIENT_METRICS, ResourceKind.GROUP)
 
 
-def describe_configs(configs: Configs) -> Iterator[ConfigRecord]:
-    """All texts that are set, by resource."""
+def describe_configs(configs: Configs, resources: Collection[Resource] | None = None) -> Iterator[ConfigRecord]:
+    """All texts that are set, by resource. resources: only of these, None for all."""
     for kind in STORED_KINDS:
-        for name in configs.configured_names(kind):
+        named = resources if resources is None else sorted(each.name for each in resources if each.kind is kind)
+        for name in configs.configured_names(kind) if named is None else named:
             for key, text in configs.overrides(Resource(kind, name)).items():
                 yield ConfigRecord(int(kind), name, key, text)
 

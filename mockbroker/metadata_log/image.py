@@ -33,6 +33,7 @@ from kwire.records.metadata.unregister_broker_record import UnregisterBrokerReco
 from kwire.records.metadata.unregister_controller_record import UnregisterControllerRecord
 from kwire.records.metadata.user_scram_credential_record import UserScramCredentialRecord
 from kwire.records.metadata.zk_migration_state_record import ZkMigrationStateRecord
+from mockbroker.metadata_log.config_table import ConfigTable
 from mockbroker.metadata_log.tables import KEYS, Key, Message, MetadataLogError
 from mockbroker.state.metadata.configs import ResourceKind
 
@@ -48,7 +49,9 @@ class MetadataImage:
     """
 
     def __init__(self, records: Iterable[Message] = ()) -> None:
+        self.configs = ConfigTable()
         self.tables: dict[type[msgspec.Struct], dict[Key, Message]] = {record_type: {} for record_type in KEYS}
+        self.tables[ConfigRecord] = self.configs
         self._transaction: list[Message] | None = None
         for record in records:
             self.apply(record)
@@ -155,11 +158,11 @@ def _change_partition(image: MetadataImage, record: PartitionChangeRecord) -> No
 
 def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
     topic = image.remove(TopicRecord, record.topic_id, record)
-    partitions, configs = image.tables[PartitionRecord], image.tables[ConfigRecord]
-    for key in [key for key in partitions if key[0] == record.topic_id]:
-        del partitions[key]
-    for key in [key for key in configs if key[:2] == (_TOPIC, topic.name)]:
-        del configs[key]
+    partitions, index = image.tables[PartitionRecord], 0
+    while partitions.pop((record.topic_id, index), None) is not None:
+        index += 1
+    for key in image.configs.keys_of(_TOPIC, topic.name):
+        del image.configs[key]
 
 
 def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> None:

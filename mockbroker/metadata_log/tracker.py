@@ -31,6 +31,7 @@ from mockbroker.state.metadata.feature_levels import METADATA_VERSION
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.state.metadata.configs import Resource
 
 _UUID_BYTES = 16
 
@@ -72,6 +73,7 @@ class MetadataTracker:
         self._runs = BrokerRuns(self._new_id)
         self._counters = _UNKNOWN
         self._topics_seen: int | None = None
+        self._configs_seen: int | None = None
         state.metadata.changed_topics = []
 
     def has_changes(self) -> bool:
@@ -90,8 +92,10 @@ class MetadataTracker:
         if not subjects:
             return []
         topic_ids = self._changed_topic_ids()
-        tables = self.describe(subjects, topic_ids)
-        found = find_changes(self.image, tables, topic_ids=topic_ids)
+        seen, configs_now = self._configs_seen, self._state.configs
+        resources = None if seen is None else configs_now.resources_changed_since(seen)
+        tables = self.describe(subjects, topic_ids, resources)
+        found = find_changes(self.image, tables, topic_ids=topic_ids, resources=resources)
         level = self._state.features.get(METADATA_VERSION, 0)
         return [with_version(record, level) for record in number_epochs(found, self.image, next_offset)]
 
@@ -100,6 +104,7 @@ class MetadataTracker:
         metadata = self._state.metadata
         self._counters = _count_changes(self._state)
         self._topics_seen = metadata.version + metadata.partition_changes
+        self._configs_seen = self._state.configs.generation
         metadata.changed_topics = []
 
     def mark_seen(self) -> None:
@@ -124,15 +129,21 @@ class MetadataTracker:
         return [with_version(record, level) for record in self.image.records()]
 
     def describe(
-        self, subjects: Iterable[Subject] = tuple(Subject), topic_ids: Collection[bytes] | None = None
+        self,
+        subjects: Iterable[Subject] = tuple(Subject),
+        topic_ids: Collection[bytes] | None = None,
+        resources: Collection[Resource] | None = None,
     ) -> Tables:
-        """The present state of these subjects. topic_ids: only these topics, None for all.
+        """The present state of these subjects. topic_ids, resources: only these topics and configurations.
 
         Without an authorizer, entries of the log stay as they are.
         """
         records: dict[type[msgspec.Struct], Iterable[Message]] = {}
         for subject in subjects:
-            records |= self._describe_subject(subject, topic_ids)
+            if subject is Subject.CONFIGS:
+                records[ConfigRecord] = configs.describe_configs(self._state.configs, resources)
+            else:
+                records |= self._describe_subject(subject, topic_ids)
         return {record_type: make_table(found, record_type) for record_type, found in records.items()}
 
     def _describe_subject(self, subject: Subject, topic_ids: Collection[bytes] | None) -> Described:
@@ -144,8 +155,6 @@ class MetadataTracker:
                 return {RegisterBrokerRecord: brokers.describe_brokers(state, image, self._runs, self._directory_of)}
             case Subject.TOPICS:
                 return self._describe_topics(topic_ids)
-            case Subject.CONFIGS:
-                return {ConfigRecord: configs.describe_configs(state.configs)}
             case Subject.QUOTAS:
                 return {ClientQuotaRecord: configs.describe_quotas(storage.quotas)}
             case Subject.PRODUCER_IDS:

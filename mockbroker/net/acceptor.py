@@ -57,8 +57,8 @@ class Handshakes:
 class Acceptor:
     """Accepts connections until it is closed; a plain one has its protocol at once, one with TLS after its handshake.
 
-    make_protocol: is called for each connection. tls: the context of an encrypted listener. handshakes: holds a task
-    for each handshake.
+    make_protocol: is called for each connection. tls: returns the current context of an encrypted listener.
+    handshakes: holds a task for each handshake.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Acceptor:
         sock: socket.socket,
         make_protocol: Callable[[], TlsOrPlainProtocol],
         *,
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
         handshakes: Handshakes,
     ) -> None:
         self._socket = sock
@@ -116,7 +116,7 @@ class Acceptor:
             if self._tls is None:
                 self._start(client, peer)
                 continue
-            self._tasks.add(task := self._loop.create_task(self._start_with_tls(client, peer, self._tls)))
+            self._tasks.add(task := self._loop.create_task(self._start_with_tls(client, peer, self._tls())))
             task.add_done_callback(partial(self._finish, client))
 
     def _count_failure(self, error: OSError) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from kwire.capture.export.pcapng_writer import PcapngWriter, TcpConversation
+from mockbroker.log.subjects import SERVER
 
 Address = tuple[str, int]
 
@@ -25,6 +26,7 @@ class CaptureTap:
         self._writer = PcapngWriter(self._file)
         self._conversations: dict[int, TcpConversation] = {}
         self._dirty = True
+        self._has_failed = False
 
     def record_connection(self, number: int, client: Address, server: Address, *, at_ns: int, encrypted: bool) -> None:
         """Write the handshake of an accepted connection."""
@@ -60,13 +62,24 @@ class CaptureTap:
     def flush(self) -> None:
         """Flush the file, so that a reader sees the packets now."""
         if self._dirty:
-            self._file.flush()
             self._dirty = False
+            self._try(self._file.flush)
 
     def close(self) -> None:
         """Flush and close the file."""
-        self._file.close()
+        self._try(self._file.close)
 
     def _write(self, at_ns: int, packet: bytes, comment: str | None = None) -> None:
-        self._writer.write_packet(at_ns, packet, comment)
-        self._dirty = True
+        if not self._has_failed:
+            self._try(lambda: self._writer.write_packet(at_ns, packet, comment))
+            self._dirty = not self._has_failed
+
+    def _try(self, write: Callable[[], object]) -> None:
+        """Write; the capture ends with the first failure, as of a full disk, and the cluster goes on without it."""
+        try:
+            write()
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                template = "the capture %(path)s ends here: it cannot be written: %(reason)s"
+                SERVER.warning(template, path=self._file.name, reason=str(error))

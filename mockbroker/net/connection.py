@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.engine.output import Send, SendBytes
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.frame_assembly import ReceiveAllowance
+    from mockbroker.net.slow_clients import SlowClients
 
 _LENGTH_SIZE = 4
 #: Frames up to this size are accepted from every client, also before authentication.
@@ -38,6 +39,7 @@ class ConnectionServer(Protocol):
     core: Core
     frame_bytes_max: int
     receive_allowance: ReceiveAllowance
+    slow_clients: SlowClients
     tls_buffer: memoryview
     tap: CaptureTap | None
 
@@ -58,6 +60,9 @@ class ConnectionServer(Protocol):
     def map_certificate(self, certificate: bytes, listener: str) -> str | None:
         """The principal of a client certificate, or None."""
 
+    def report_error(self, what: str, error: Exception) -> None:
+        """Log an internal error."""
+
 
 class ClientConnection(TlsOrPlainProtocol):
     """The protocol object that asyncio calls; it holds bytes, never state of the cluster."""
@@ -76,6 +81,13 @@ class ClientConnection(TlsOrPlainProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected, after the TLS handshake where there is one."""
         self._transport = cast(asyncio.Transport, transport)
+        try:
+            self._register(transport)
+        except Exception as error:
+            self._server.report_error(f"the start of a connection to node {self.node_id}", error)
+            self.close(is_abrupt=True)
+
+    def _register(self, transport: asyncio.BaseTransport) -> None:
         host, port = transport.get_extra_info("peername")[:2]
         principal = self._map_principal()
         if principal is None:
@@ -141,11 +153,16 @@ class ClientConnection(TlsOrPlainProtocol):
             return False
         return True
 
-    def reject(self, reason: str) -> None:
-        """Close the connection for a reason that the core does not handle, and log it."""
+    def reject(self, reason: str, *, is_abrupt: bool = False) -> None:
+        """Close the connection for a reason that the core does not handle, and log it. is_abrupt: as of `close`."""
         peer = self._transport.get_extra_info("peername") if self._transport else ("?", 0)
         log_close(self.node_id, peer[0], peer[1], reason)
-        self.close()
+        self.close(is_abrupt=is_abrupt)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much output the system has not accepted."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def send(self, output: Send) -> None:
         """Write a response to the socket, without a copy of its record batches, and set its departure time."""
@@ -162,6 +179,8 @@ class ClientConnection(TlsOrPlainProtocol):
         if self._server.tap is not None:
             data = len(output.body).to_bytes(_LENGTH_SIZE, "big") + output.body
             self._server.tap.record_sent(self.id, data, at_ns=exchange.departed_ns, faults=exchange.faults)
+        if not self._writable:
+            self._server.slow_clients.check_response(self)
 
     def send_bytes(self, output: SendBytes) -> None:
         """Write a part of a frame, which a fault has made, to the socket."""
@@ -194,12 +213,14 @@ class ClientConnection(TlsOrPlainProtocol):
     def pause_writing(self) -> None:
         """The client does not read its responses: stop reading its requests."""
         self._writable = False
+        self._server.slow_clients.add(self)
         self.set_reading(enabled=False)
 
     def resume_writing(self) -> None:
         """The client reads again: resume reading its requests."""
         self._writable = True
         self._server.update_reading(self)
+        self._server.slow_clients.discard(self)
 
     def half_close(self) -> None:
         """Send a FIN after pending output, and read on; TLS has no such state, and closes."""
@@ -229,6 +250,13 @@ class ClientConnection(TlsOrPlainProtocol):
         """The connection has ended, closed by either side."""
         if not self.id:
             return  # It was rejected before it was registered.
+        try:
+            self._record_end(exc)
+        except Exception as error:
+            self._server.report_error(f"the record of the end of connection {self.id}", error)
+        self._server.remove_connection(self)
+
+    def _record_end(self, exc: Exception | None) -> None:
         if self._server.tap is not None:
             if not self._encrypted and (partial := self._assembly.partial()):
                 self._server.tap.record_received(self.id, partial, at_ns=time.time_ns())
@@ -237,6 +265,6 @@ class ClientConnection(TlsOrPlainProtocol):
                 self.id, at_ns=time.time_ns(), by_client=by_client, is_abrupt=self._is_closed_abruptly
             )
         self._assembly.release()
+        self._server.slow_clients.discard(self, is_closed=True)
         if exc is None and not self._is_closed_by_server:
             self._server.core.journal.record_client_end(self.id, time.time_ns())
-        self._server.remove_connection(self)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from mockbroker.config.broker_config import ConfigError
+from mockbroker.engine.internal_errors import log_internal_error
 from mockbroker.log.subjects import SERVER
 from mockbroker.security.verification_keys import JWKS_BYTES_MAX, FetchedKeys
 
@@ -97,6 +98,9 @@ class JwksRefresher:
                         return
                 await asyncio.sleep(pause_ms / 1_000)
                 waited_ms, pause_ms = waited_ms + pause_ms, pause_ms * 2
+        except Exception as error:
+            keys.postpone(now_ms=self._clock.now_ms())  # Otherwise it would be due again at once.
+            log_internal_error(f"the refresh of the JWKS of {keys.url}", error)
         finally:
             del self._tasks[keys.url]
             self._set_timer(self._clock.now_ms())

@@ -7,45 +7,60 @@ import time
 from typing import TYPE_CHECKING
 
 from mockbroker.broker.cluster_state import ControllerEndpoint
+from mockbroker.cluster_services.inter_broker import describe_action
+from mockbroker.config.limits import Limits
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes, Unmute
 from mockbroker.log.subjects import REQUESTS, SERVER
+from mockbroker.net.clock_moves import ClockMoves, TimeSlice
 from mockbroker.net.connection import ClientConnection
 from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
+from mockbroker.net.slow_clients import SlowClients, SlowConnection
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from mockbroker.broker.node import Node
     from mockbroker.clock import Clock
     from mockbroker.engine.output import Output
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
+    from mockbroker.net.node_listeners import FindContext
     from mockbroker.security.principal_rules import PrincipalRules
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
 #: What is decrypted at once: as much as the transports of asyncio and uvloop hold encrypted.
 _TLS_BUFFER_SIZE = 256 << 10
+#: How soon deadlines are tried again after an internal error in finding them, milliseconds.
+_FAILED_RETRY_MS = 1_000
 
 
 class NetworkServer:
     """The sockets of a cluster in one event loop; every method runs in that loop's thread.
 
     frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None. watchers: called
-    after each event, once its output was sent, and at the end.
+    after each event, once its output was sent, and at the end. queued_bytes_max: of responses that clients do not read.
     """
 
-    def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        clock: Clock,
+        *,
+        frame_bytes_max: int,
+        queued_bytes_max: int = Limits().queued_bytes,
+        tap: CaptureTap | None = None,
+    ) -> None:
         self.core = core
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.receive_allowance = ReceiveAllowance()
+        self.slow_clients = SlowClients(queued_bytes_max, self._handle_frame)
         # Of all connections: it is filled and emptied in one step.
         self.tls_buffer = memoryview(bytearray(_TLS_BUFFER_SIZE))
         self.tap = tap
@@ -61,9 +76,15 @@ class NetworkServer:
         self._last_traffic_s = 0.0
         self._time: Callable[[], float] = time.monotonic
         self._logs_requests = False
+        self._slice = TimeSlice()
+        self.clock_moves = ClockMoves(self)
 
-    async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
-        """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
+    def _prepare_core(self) -> None:
+        self.core.requests.time_ns = time.perf_counter_ns
+        self.core.internal_errors.is_contained = True
+
+    async def start(self, listeners: list[Listener], tls: FindContext) -> None:
+        """Bind every listener of every node, set the nodes' endpoints, then accept. tls: finds contexts.
 
         Raises: OSError if an address is in use; then nothing listens.
         """
@@ -164,8 +185,9 @@ class NetworkServer:
         for connection in list(self._connections.values()):
             connection.close(is_abrupt=True)
         self._connections.clear()
+        self.slow_clients.close()
         self.core, self.clock = core, clock
-        core.requests.time_ns = time.perf_counter_ns
+        self._prepare_core()
         self._logs_requests = False
         listeners = self.require_listeners()
         for node_id in listeners.node_ids:
@@ -185,6 +207,7 @@ class NetworkServer:
     async def stop(self, *, grace_s: float) -> None:
         """Stop accepting, release the addresses, and close every connection: see `end_connections`."""
         self.announce_stop()
+        self.slow_clients.close()
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
@@ -245,15 +268,17 @@ class NetworkServer:
     def submit(self, connection: ClientConnection, frame: bytes, arrived_ns: int) -> None:
         """Submit a complete frame to the core, and send its output.
 
-        An internal error in one request closes only that connection, and is logged with its traceback.
+        A request whose response may be large waits while clients do not read many others.
         """
+        if self.slow_clients.hold(connection, frame, arrived_ns):
+            self.update_reading(connection)
+        else:
+            self._handle_frame(connection, frame, arrived_ns)
+
+    def _handle_frame(self, connection: SlowConnection, frame: bytes, arrived_ns: int) -> None:
+        assert isinstance(connection, ClientConnection)
         self._last_traffic_s = self._time()
-        backlog = 0
-        try:
-            backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
-        except Exception:
-            SERVER.exception("internal error in a request of connection %(connection)d", connection=connection.id)
-            connection.close()
+        backlog = self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
         self.run_due()
         if backlog:
             self.update_reading(connection)
@@ -262,16 +287,30 @@ class NetworkServer:
         """Resume reading a connection that has no frames waiting, or pause it."""
         core = self.core
         is_paused = bool(core.paused) and connection.node_id in core.paused
+        is_paused = is_paused or self.slow_clients.is_holding(connection)
         connection.set_reading(enabled=not is_paused and core.backlog(connection.id) <= _BACKLOG_MAX)
 
     def run_due(self) -> None:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
 
         Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
+        After a slice of time the rest is left to the timer: a process that stood still may have very many deadlines.
+        Raises: nothing; its callers have other connections than the one that an error would be about.
         """
+        try:
+            self._run_due()
+        except Exception as error:
+            self.report_error("what follows an event", error)
+
+    def _run_due(self) -> None:
         self._flush_output()
         now_ms = self.clock.now_ms()
-        due_ms = self.core.advance(now_ms)
+        self._slice.restart()
+        try:
+            due_ms = self.core.advance(now_ms, is_late=self._slice.is_over)
+        except Exception as error:
+            self.report_error("the deadlines of the cluster", error)
+            due_ms = now_ms + _FAILED_RETRY_MS
         if self.core.requests.output:
             self._flush_output()
         timer_ms = self._timer_due_ms
@@ -285,22 +324,34 @@ class NetworkServer:
         if self.watchers:
             self._notify_watchers()
 
+    def report_error(self, what: str, error: Exception) -> None:
+        """Log an internal error: `InternalErrors`."""
+        self.core.internal_errors.report(what, error)
+
     def _notify_watchers(self) -> None:
         for watcher in tuple(self.watchers):
-            watcher()
+            try:
+                watcher()
+            except Exception as error:
+                self.watchers.discard(watcher)
+                self.report_error(f"{describe_action(watcher)} after an event, which is not called again", error)
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
             connection = self._connections.get(output.connection_id)
             if connection is None:
                 continue
-            if type(output) is Send:  # Nearly always; a pattern costs more.
-                self._last_traffic_s = self._time()
-                connection.send(output)
-                if not connection.is_reading:
-                    self.update_reading(connection)
-            else:
-                self._apply_output(connection, output)
+            try:
+                if type(output) is Send:  # Nearly always; a pattern costs more.
+                    self._last_traffic_s = self._time()
+                    connection.send(output)
+                    if not connection.is_reading:
+                        self.update_reading(connection)
+                else:
+                    self._apply_output(connection, output)
+            except Exception as error:
+                self.report_error(f"the output of connection {output.connection_id}", error)
+                connection.close(is_abrupt=True)
         if self.tap is not None:
             self.tap.flush()
 
@@ -322,7 +373,7 @@ class NetworkServer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._timer_due_ms = None
-        if not self.clock.is_frozen:
+        if not self.clock.is_frozen or due_ms <= now_ms:
             self._timer_due_ms, self._timer_moved_ms = due_ms, self.clock.moved_ms
             # One millisecond late rather than early: the deadline must have come when the timer fires.
             delay_s = (due_ms - now_ms) / 1000 + 0.001
@@ -349,6 +400,12 @@ class NetworkServer:
         if self._last_traffic_s + settle_ms / 1000 > asyncio.get_running_loop().time():
             self._set_settle_timer()
             return
+        try:
+            self._jump()
+        except Exception as error:
+            self.report_error("a jump of the clock", error)
+
+    def _jump(self) -> None:
         due_ms = self.core.next_deadline_ms()
         if self.core.next_awaited_ms() is not None and due_ms is not None:
             step_ms = max(due_ms - self.clock.now_ms(), 0)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.broker_config import ConfigError
+from mockbroker.log.subjects import SERVER
 from mockbroker.net.acceptor import Acceptor, Handshakes, TlsOrPlainProtocol
 from mockbroker.net.listeners import node_port
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     #: Makes the protocol of a connection, by its node and listener.
     MakeProtocol = Callable[[int, Listener], TlsOrPlainProtocol]
+    #: Finds the context of an encrypted listener, by its node and name.
+    FindContext = Callable[[int, str], ssl.SSLContext]
 
 
 class BoundListener(NamedTuple):
@@ -39,13 +42,11 @@ class BoundListener(NamedTuple):
 class NodeListeners:
     """The sockets at which nodes accept connections.
 
-    listeners: of every node, but for that of the controller, which only the first node has. tls: contexts by the name
-    of the listener. make_protocol: is called for each connection.
+    listeners: of every node, but for that of the controller, which only the first node has. tls: returns the current
+    context of a node's listener by its name. make_protocol: is called for each connection.
     """
 
-    def __init__(
-        self, listeners: Sequence[Listener], tls: Mapping[str, ssl.SSLContext], make_protocol: MakeProtocol
-    ) -> None:
+    def __init__(self, listeners: Sequence[Listener], tls: FindContext, make_protocol: MakeProtocol) -> None:
         self._listeners = listeners
         self._tls = tls
         self._make_protocol = make_protocol
@@ -95,7 +96,7 @@ class NodeListeners:
                 Acceptor(
                     sock,
                     partial(self._make_protocol, node_id, listener),
-                    tls=self._tls[listener.name] if listener.is_encrypted else None,
+                    tls=partial(self._tls, node_id, listener.name) if listener.is_encrypted else None,
                     handshakes=self._handshakes,
                 )
             )
@@ -181,3 +182,23 @@ def _name_address(error: OSError, host: str, port: int) -> OSError:
 def connectable_host(host: str) -> str:
     """The loopback address for a wildcard address, which clients cannot connect to."""
     return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104
+
+
+def log_bound(node_id: int, bound: Iterable[BoundListener]) -> None:
+    """Log the addresses of the listeners of a node."""
+    for entry in bound:
+        listener, advertised = entry.listener, "{}:{}".format(*entry.advertised)
+        address = f"{listener.host}:{entry.port}"
+        fields = {"node": node_id, "listener": listener.name, "protocol": listener.protocol}
+        template = "node %(node)d listens on %(listener)s://%(address)s"
+        if advertised != address:
+            template += ", advertised as %(advertised)s"
+        SERVER.info(template, about=str(node_id), **fields, address=address, advertised=advertised)
+
+
+def log_reachable(listeners: Iterable[Listener]) -> None:
+    """Log the listeners that are not only for this machine."""
+    for listener in listeners:
+        if not listener.is_loopback:
+            template = "%(listener)s listens on %(host)s, which other machines may reach"
+            SERVER.warning(template, listener=listener.name, host=listener.host)

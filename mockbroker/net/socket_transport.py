@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mockbroker.log.subjects import SERVER
+from mockbroker.engine.internal_errors import log_internal_error
 
 #: How many parts one system call writes; Linux accepts up to 1,024.
 _PARTS_MAX = 512
@@ -148,9 +148,8 @@ class SocketTransport(asyncio.Transport):
             self.close()
         except (ConnectionError, TimeoutError) as error:
             self._end(error)
-        except Exception:
-            peer = self.get_extra_info("peername")
-            SERVER.exception("internal error with data of %(client)s", client=str(peer))
+        except Exception as error:
+            log_internal_error(f"data of {self.get_extra_info('peername')}", error)
             self._end(None)
 
     def _send(self, parts: Sequence[Any]) -> int | None:

@@ -20,6 +20,7 @@ from mockbroker.security.token_issuer import TokenIssuer
 TOKEN_PATH, JWKS_PATH = "/token", "/jwks"
 _HEAD_MAX, _BODY_MAX = 16 << 10, 64 << 10
 _CONNECTIONS_MAX = 64
+_FIELDS_MAX = 20
 _TIMEOUT_S = 10.0
 _GRANT = "client_credentials"
 
@@ -104,7 +105,10 @@ class TokenEndpoint:
         return self._issue_token(request)
 
     def _issue_token(self, request: _Request) -> bytes:
-        form = {name: values[0] for name, values in parse_qs(request.body, max_num_fields=20).items()}
+        try:
+            form = {name: values[0] for name, values in parse_qs(request.body, max_num_fields=_FIELDS_MAX).items()}
+        except ValueError as error:
+            raise _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request") from error
         if form.get("grant_type") != _GRANT:
             raise _Refusal(HTTPStatus.BAD_REQUEST, "unsupported_grant_type")
         client_id, secret = _credentials(request.headers.get("authorization"), form)

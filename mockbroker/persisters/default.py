@@ -327,7 +327,16 @@ class Persister:
             self._process_queue(at_ms)
 
         live_nodes = [node_id for node_id in self._metadata.node_ids if node_id not in self._metadata.fenced]
+        if not live_nodes:
+            # Not tried again. Source: Kafka's PersisterStateManager.SendThread.generateRequests.
+            error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "all brokers are fenced")
+            self._channel.schedule(0, partial(self._finish_unsent, operation, error), now_ms=now_ms)
+            return
         self._channel.call(to=self._rng.choice(live_nodes), handle=handle, done=on_answer, now_ms=now_ms)
+
+    def _finish_unsent(self, operation: Operation, error: KafkaError, now_ms: int) -> None:
+        if not self._is_closed:
+            operation.done(error, now_ms)
 
     def _send_batches(self, now_ms: int) -> None:
         """Send the waiting operations of each node and kind that has no request in flight: one request per group."""

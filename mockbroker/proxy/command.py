@@ -19,7 +19,8 @@ from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 
 if TYPE_CHECKING:
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.deferred_control import DeferredControl
+    from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
 
 _EXIT_USAGE = 2
@@ -42,16 +43,25 @@ def main(arguments: Sequence[str]) -> int:
             seed=parsed.seed,
             stop_grace_ms=parse_stop_grace(parsed.stop_grace),
         )
-    except (ConfigError, FaultError, OSError) as error:
+    except (ConfigError, FaultError, ImportError, OSError) as error:
         return _report_error(error, _EXIT_USAGE)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(options, control_options, has_owner=parsed.exit_with_stdin))
+        return loop.run_until_complete(
+            _serve(
+                options,
+                control_options,
+                has_owner=parsed.exit_with_stdin,
+                print_listeners=parsed.print_listeners,
+            )
+        )
     finally:
         loop.close()
 
 
-async def _serve(options: ProxyOptions, control_options: ControlOptions | None, *, has_owner: bool) -> int:
+async def _serve(
+    options: ProxyOptions, control_options: ControlOptions | None, *, has_owner: bool, print_listeners: bool
+) -> int:
     try:
         server = ProxyServer(options)
         await server.start()
@@ -71,7 +81,8 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
 
         end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
-    print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
+    lines = [server.bootstrap(), *([] if control is None else [control.url])]
+    print(*lines, *(server.listeners() if print_listeners else []), sep="\n", flush=True)
     await ended.wait()
     grace_s = server.begin_stop()
     if control is not None:
@@ -80,12 +91,18 @@ async def _serve(options: ProxyOptions, control_options: ControlOptions | None, 
     return 0
 
 
-def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
-    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.Event) -> DeferredControl:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError."""
     from mockbroker.control.attached_cluster import start_control
-    from mockbroker.proxy.control_api import PROXY_API, AttachedProxy
+    from mockbroker.proxy.attached_proxy import AttachedProxy
 
-    return start_control(AttachedProxy(server), PROXY_API, options, ended)
+    return start_control(AttachedProxy(server), _load_control_api, options, ended)
+
+
+def _load_control_api() -> ControlApi:
+    from mockbroker.proxy.control_api import PROXY_API
+
+    return PROXY_API
 
 
 def _report_error(error: Exception, code: int) -> int:
@@ -107,6 +124,8 @@ def create_parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=9092, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="where to listen (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="the address for clients, if it is another one")
+    listeners = "print a line for each listener at the end, with its bound and its advertised address"
+    add("--print-listeners", action="store_true", help=listeners)
     add("--upstream-tls-ca", type=Path, metavar="FILE", help="authorities (PEM) of a cluster that needs TLS")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write the traffic of the clients to this file")
     add("--faults", type=Path, metavar="FILE.json", help="faults of requests and connections: see docs/faults.md")

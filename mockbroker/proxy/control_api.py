@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kwire.package_version import package_version
-from mockbroker.control.attached_cluster import AttachedThread
 from mockbroker.control.models.common import NoParameters, RequestModel, ResponseModel
 from mockbroker.control.operations import ControlApi, ControlContext, Operation
 from mockbroker.control.routes import SHARED_OPERATIONS
@@ -19,10 +18,6 @@ class ProxyContext(ControlContext):
     """What the functions of operations act on that only a proxy has."""
 
     cluster: ProxyMethods
-
-
-class AttachedProxy(AttachedThread, ProxyMethods):
-    """The methods of a proxy that runs in an event loop which the command has started."""
 
 
 class ProxiedNode(ResponseModel, frozen=True):

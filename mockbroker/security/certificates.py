@@ -1,13 +1,16 @@
-"""A certificate authority with certificates for brokers on this machine and for one client, made for a test."""
+"""A certificate authority, and the files with certificates for brokers on this machine and for clients."""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import MissingExtra
+from mockbroker.config.keys import ConfigError
+from mockbroker.security.certificate_files import read_own_file, write_own_file
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 
 _DAY = datetime.timedelta(days=1)
 _VALID_DAYS = 30
+#: Of an authority that is kept in a data directory.
+_KEPT_DAYS = 3650
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_AUTHORITY_NAME = "mockbroker CA"
 
 
 class Certificates(NamedTuple):
@@ -32,31 +39,150 @@ class Certificates(NamedTuple):
     client_store: Path
 
 
+class Validity(NamedTuple):
+    """Since when and until when a certificate is valid, in days from now."""
+
+    from_days: int = -1
+    to_days: int = _VALID_DAYS
+
+
+VALID, EXPIRED, NOT_YET_VALID = Validity(), Validity(-_VALID_DAYS, -1), Validity(1, _VALID_DAYS)
+
+
+class KeyPair(NamedTuple):
+    """A private key with its certificate, in PEM."""
+
+    key: bytes
+    certificate: bytes
+
+    def __repr__(self) -> str:
+        return "KeyPair(***)"
+
+
+class Authority:
+    """A certificate authority. key: its private key."""
+
+    def __init__(self, key: EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self._key = key
+        self._certificate = certificate
+
+    @classmethod
+    def create(cls, name: str = _AUTHORITY_NAME, *, days: int = _VALID_DAYS) -> Authority:
+        """A new one. Raises: MissingExtra without the package cryptography."""
+        key = _new_key()
+        return cls(key, _sign(name, key, key, issuer=_subject(name), validity=Validity(to_days=days), hosts=None))
+
+    @property
+    def pem(self) -> bytes:
+        """Its certificate."""
+        return _certificate_text(self._certificate)
+
+    @property
+    def key_pem(self) -> bytes:
+        """Its private key."""
+        return _key_text(self._key)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it ends before the certificates that it signs now."""
+        return self._certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC) + _VALID_DAYS * _DAY
+
+    def issue(self, name: str, hosts: Iterable[str], validity: Validity = VALID) -> KeyPair:
+        """A new key with a certificate. name: the CN of its subject. Raises: ValueError for a host that is no name."""
+        key = _new_key()
+        signed = _sign(name, key, self._key, issuer=self._certificate.subject, validity=validity, hosts=hosts)
+        return KeyPair(_key_text(key), _certificate_text(signed))
+
+
 def create_certificates(folder: Path, *, host: str | None = None) -> Certificates:
-    """Write new keys and certificates into a folder. host: of the brokers, besides the names of this machine.
+    """Write new keys and certificates of a new authority into a folder. host: of the brokers, besides this machine's.
 
     Raises: MissingExtra without the package cryptography.
     """
+    return write_certificates(folder, Authority.create(), host=host)
+
+
+def certificate_paths(folder: Path) -> Certificates:
+    """Where the files of a folder are."""
+    names = ("ca.pem", "broker.pem", "client.pem", "client.key", "client-store.pem")
+    return Certificates(*(folder / name for name in names))
+
+
+def write_certificates(folder: Path, authority: Authority, *, host: str | None) -> Certificates:
+    """Write certificates of an authority for brokers and a client. Raises: OSError."""
+    paths = certificate_paths(folder)
+    broker = authority.issue("localhost", broker_hosts(host))
+    client = authority.issue("client", broker_hosts(None))
+    texts = (
+        authority.pem,
+        broker.key + broker.certificate,
+        client.certificate,
+        client.key,
+        client.key + client.certificate,
+    )
+    for path, text in zip(paths, texts, strict=True):
+        write_own_file(path, text)
+    return paths
+
+
+def keep_authority(folder: Path) -> Authority:
+    """The authority that a folder keeps, a new one if it has none, or one that is about to end.
+
+    Raises: ConfigError for files that cannot be used.
+    """
+    certificate_path, key_path = folder / "ca.pem", folder / "ca.key"
     try:
-        from cryptography.hazmat.primitives.asymmetric import ec
+        certificate, key = read_own_file(certificate_path), read_own_file(key_path)
+        if certificate is not None and key is not None:
+            kept = _load_authority(certificate, key)
+            if not kept.is_ending:
+                return kept
+        made = Authority.create(days=_KEPT_DAYS)
+        write_own_file(key_path, made.key_pem)
+        write_own_file(certificate_path, made.pem)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{folder}: the authority cannot be used: {error}; delete the folder for a new one"
+        ) from error
+    return made
+
+
+def broker_hosts(host: str | None) -> tuple[str, ...]:
+    """The names of the brokers: those of this machine, and another one."""
+    return (*_LOCAL_HOSTS, *([host] if host else []))
+
+
+def _load_authority(certificate: bytes, key: bytes) -> Authority:
+    """Raises: ValueError, TypeError for anything but a certificate with its key on an elliptic curve."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    loaded, private = x509.load_pem_x509_certificate(certificate), load_pem_private_key(key, None)
+    if not isinstance(private, EllipticCurvePrivateKey) or private.public_key() != loaded.public_key():
+        raise ValueError("ca.key is not the key of ca.pem")
+    return Authority(private, loaded)
+
+
+def check_package() -> None:
+    """Raises: MissingExtra without the package cryptography."""
+    try:
+        import cryptography  # noqa: F401
     except ImportError as error:
         raise MissingExtra("tls=auto", "tls") from error
-    authority_key, broker_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
-    authority = _sign("mockbroker CA", authority_key, authority_key, issuer="mockbroker CA", is_authority=True)
-    broker = _sign("localhost", broker_key, authority_key, issuer="mockbroker CA", host=host)
-    client = _sign("client", client_key, authority_key, issuer="mockbroker CA")
-    texts = {
-        "ca.pem": _certificate_text(authority),
-        "broker.pem": _key_text(broker_key) + _certificate_text(broker),
-        "client.pem": _certificate_text(client),
-        "client.key": _key_text(client_key),
-        "client-store.pem": _key_text(client_key) + _certificate_text(client),
-    }
-    for name, text in texts.items():
-        path = folder / name
-        path.touch(mode=0o600)
-        path.write_bytes(text)
-    return Certificates(*(folder / name for name in texts))
+
+
+def _new_key() -> EllipticCurvePrivateKey:
+    check_package()
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _subject(name: str) -> x509.Name:
+    from cryptography import x509
+
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
 
 
 def _sign(
@@ -64,28 +190,26 @@ def _sign(
     key: EllipticCurvePrivateKey,
     signing_key: EllipticCurvePrivateKey,
     *,
-    issuer: str,
-    is_authority: bool = False,
-    host: str | None = None,
+    issuer: x509.Name,
+    validity: Validity,
+    hosts: Iterable[str] | None,
 ) -> x509.Certificate:
+    """A signed certificate. hosts: None for that of an authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
-    def distinguished(text: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
-
-    now = datetime.datetime.now(datetime.UTC)
-    hosts = [_general_name(text) for text in ("localhost", "127.0.0.1", "::1", *([host] if host else []))]
+    now, is_authority = datetime.datetime.now(datetime.UTC), hosts is None
+    names = [_general_name(text) for text in (_LOCAL_HOSTS if hosts is None else hosts)]
     identifier = x509.SubjectKeyIdentifier.from_public_key(signing_key.public_key())
     return (
         x509.CertificateBuilder()
-        .subject_name(distinguished(name))
-        .issuer_name(distinguished(issuer))
+        .subject_name(_subject(name))
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + _VALID_DAYS * _DAY)
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .not_valid_before(now + validity.from_days * _DAY)
+        .not_valid_after(now + validity.to_days * _DAY)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
         .add_extension(_key_usage(is_authority=is_authority), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -1,6 +1,6 @@
-"""Reading the subject of a certificate as a distinguished name in the form of RFC 2253, as Java prints it.
+"""Reading the names of a certificate: the subject in the form of RFC 2253, as Java prints it, and alternative names.
 
-Source: java.security's X500Principal.getName; only the parts of DER that a subject needs are decoded.
+Source: java.security's X500Principal.getName; RFC 5280, 4.2.1.6. Only the parts of DER that names need are decoded.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _ENCODINGS = {
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
 _EXPLICIT_VERSION = 0xA0
+_EXPLICIT_EXTENSIONS = 0xA3
+_ALTERNATIVE_NAMES_OID = bytes.fromhex("551d11")
 
 
 class _Value(NamedTuple):
@@ -45,12 +47,31 @@ def read_subject(certificate: bytes) -> str:
 
     The certificate must have been verified by TLS.
     """
-    fields = list(_read_values(next(_read_values(next(_read_values(certificate)).content)).content))
-    if fields[0].tag == _EXPLICIT_VERSION:
-        del fields[0]
-    _serial, _signature, _issuer, _validity, subject = fields[:5]
+    _serial, _signature, _issuer, _validity, subject = _read_fields(certificate)[:5]
     parts = [_read_values(part.content) for part in _read_values(subject.content)]
     return ",".join("+".join(map(_format_attribute, pairs)) for pairs in reversed(parts))
+
+
+def read_alternative_names(certificate: bytes) -> frozenset[tuple[int, bytes]]:
+    """The alternative names of the subject of a certificate in DER: the kind, 2 for DNS and 7 for IP, and its bytes.
+
+    The certificate must have been read by TLS.
+    """
+    for field in _read_fields(certificate):
+        if field.tag != _EXPLICIT_EXTENSIONS:
+            continue
+        for extension in _read_values(next(_read_values(field.content)).content):
+            oid, *_critical, value = _read_values(extension.content)
+            if oid.content == _ALTERNATIVE_NAMES_OID:
+                names = _read_values(next(_read_values(value.content)).content)
+                return frozenset((name.tag & 0x1F, name.content) for name in names)
+    return frozenset()
+
+
+def _read_fields(certificate: bytes) -> list[_Value]:
+    """The fields of a certificate from its serial number on."""
+    fields = list(_read_values(next(_read_values(next(_read_values(certificate)).content)).content))
+    return fields[1:] if fields[0].tag == _EXPLICIT_VERSION else fields
 
 
 def _format_attribute(pair: _Value) -> str:

@@ -168,6 +168,11 @@ class Member(ShareClient):
             has_records = has_records or any(self.held.get(partition_key) for partition_key in session.partition_keys)
         return has_records
 
+    @property
+    def holds_records(self) -> bool:
+        """Whether it has received records that it has not acknowledged."""
+        return any(self.held.values())
+
     def _accept_all(self, session: NodeSession) -> Acknowledgements:
         runs_by_key = {
             key: to_runs(sorted(self.held[key])) for key in sorted(session.partition_keys) if self.held.get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mockbroker.engine.internal_errors import collect_internal_errors
 from mockbroker.log_directory.simulated_files import ProcessEnded
 from mockbroker.sim.admin import Admin
 from mockbroker.sim.disk.disk_clients import DiskClients
@@ -14,7 +15,7 @@ from mockbroker.sim.producer import Producer
 from mockbroker.sim.random_choice import perform_action
 from mockbroker.sim.simulated_cluster import SimulatedCluster
 from mockbroker.sim.simulated_topics import GROUP_IDS
-from mockbroker.sim.violation import SeedFailed
+from mockbroker.sim.violation import SeedFailed, Violation
 
 #: The time at the end after which locks, sessions and retries are over.
 _SETTLE_MS = 120_000
@@ -117,6 +118,8 @@ class Simulation:
                 return
             # Records acquired below the log start block the window until their lock ends: nothing acknowledges them.
             self.cluster.advance(_MAX_LOCK_MS)
+            if member.holds_records:
+                empty_rounds = 0  # Their response has waited for a write of the state, which waited for the disk.
         raise AssertionError(f"{member.member_id} does not finish")
 
 
@@ -141,7 +144,7 @@ def run(
     cluster = simulation.cluster
     trace = [] if trace is None else trace
     try:
-        with cluster.coverage.counting_transitions():
+        with cluster.coverage.counting_transitions(), collect_internal_errors() as found:
             simulation.prepare()
             for _ in range(steps):
                 now_ms = cluster.now_ms
@@ -149,6 +152,8 @@ def run(
                 trace[-1] = f"{now_ms}: {simulation.step()}"
             trace.append("the end")
             simulation.finish()
+        if found:
+            raise Violation(found[0])
     except Exception as cause:
         raise SeedFailed(seed, trace, cause) from cause
     return cluster

@@ -22,6 +22,11 @@ NEVER_MS: Final = 1 << 62
 UNKNOWN_MS: Final = -NEVER_MS
 
 
+def next_periodic_ms(known_ms: int, interval_ms: int, from_ms: int) -> int:
+    """The first time from a time on, and not before `known_ms`, that is whole intervals after `known_ms`."""
+    return known_ms + max(0, -((known_ms - from_ms) // interval_ms)) * interval_ms
+
+
 class EarliestDeadline:
     """`ms` is not later than any deadline of a component, but may be earlier, as deadlines also move and end.
 
@@ -44,6 +49,7 @@ class Timers:
     def __init__(self, earliest: EarliestDeadline | None = None) -> None:
         self._earliest = EarliestDeadline() if earliest is None else earliest
         self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
+        self._keys_by_group: dict[Hashable, dict[TimerKey, None]] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._set_count = 0
         self._sweep_size = _MIN_SWEEP_SIZE
@@ -53,6 +59,8 @@ class Timers:
         if len(self._heap) >= self._sweep_size:
             self._sweep()
         self._set_count += 1
+        if key not in self._actions:
+            self._keys_by_group.setdefault(key[1], {})[key] = None
         self._actions[key] = (deadline_ms, self._set_count, action)
         heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
         self._earliest.ms = min(self._earliest.ms, deadline_ms)
@@ -65,12 +73,19 @@ class Timers:
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Remove a deadline, if it is set."""
-        self._actions.pop(key, None)
+        if self._actions.pop(key, None) is not None:
+            self._forget_key(key)
 
     def cancel_group(self, group_id: str) -> None:
         """Remove all deadlines of a group: its id is the second part of their keys."""
-        for key in [key for key in self._actions if key[1] == group_id]:
+        for key in self._keys_by_group.pop(group_id, ()):
             del self._actions[key]
+
+    def _forget_key(self, key: TimerKey) -> None:
+        keys = self._keys_by_group[key[1]]
+        del keys[key]
+        if not keys:
+            del self._keys_by_group[key[1]]
 
     def postpone(self, kinds: Collection[Hashable], duration_ms: int) -> None:
         """Move the deadlines of all timers of these kinds, the first parts of their keys."""
@@ -104,6 +119,7 @@ class Timers:
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             key = heapq.heappop(self._heap)[2]
             action = self._actions.pop(key)[2]
+            self._forget_key(key)
             action(now_ms)
             count += 1
         return count

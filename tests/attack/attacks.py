@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 #: The module of each attack; its function `attack(rng, *, seconds)` yields a line for each violation that it finds.
 ATTACKS: dict[str, str] = {
+    "stops": "tests.attack.stops",
     "random-faults": "tests.attack.random_faults",
+    "key-stores": "tests.attack.key_stores",
 }
 
 

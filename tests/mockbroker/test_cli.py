@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -117,6 +119,35 @@ def test_a_second_signal_ends_it_at_once_while_it_waits_for_a_client() -> None:
             assert process.wait(timeout=15) == -signal.SIGTERM
 
 
+def test_a_signal_ends_it_while_its_clock_moves_over_very_many_deadlines() -> None:
+    settings = ("--set", "mockbroker.replication=real", "--set", "default.replication.factor=3")
+    with _running("--port", "0", "--nodes", "3", "--topic", "orders", "--control", "0", *settings) as (process, _):
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        body = json.dumps({"durationMs": 100 * 365 * 24 * 3_600_000, "timeoutMs": 600_000}).encode()
+        request = urllib.request.Request(f"{url}/v1/clock/advance", body, {"Content-Type": "application/json"})
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(urllib.request.urlopen, request, timeout=60)
+            _wait_until_moved(url)
+            process.send_signal(signal.SIGTERM)
+
+            assert process.wait(timeout=15) == 0
+            with pytest.raises(urllib.error.HTTPError) as stopped:
+                answer.result()
+            assert stopped.value.code == 503
+            assert b"the cluster was stopped after its clock was moved by" in stopped.value.read()
+
+
+def _wait_until_moved(url: str) -> None:
+    """Wait until the clock of a cluster is a minute ahead."""
+    until_s = time.monotonic() + 30
+    while time.monotonic() < until_s:
+        with urllib.request.urlopen(f"{url}/v1/clock", timeout=10) as answer:
+            if json.load(answer)["nowMs"] > (time.time() + 60) * 1000:
+                return
+    raise AssertionError("the clock does not move")
+
+
 def test_the_grace_of_its_end_has_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--port", "0", "--stop-grace", "-1"]) == 2
     assert cli.main(["--port", "0", "--stop-grace", "nan"]) == 2
@@ -133,6 +164,23 @@ def test_the_last_line_is_the_address_of_the_controller() -> None:
 
     (controller,) = response.brokers
     assert f"{controller.host}:{controller.port}" == address != bootstrap
+
+
+def test_listeners_are_printed_after_all_other_lines() -> None:
+    words = ("--port", "0", "--nodes", "2", "--advertised", "kafka.test", "--controller-port", "0")
+    with _running(*words, "--print-listeners") as (process, first):
+        assert process.stdout is not None
+        controller, *lines = (process.stdout.readline().strip() for _ in range(4))
+
+        assert [address.split(":")[0] for address in first.split(",")] == ["kafka.test", "kafka.test"]
+        assert [line.split()[:3] for line in lines] == [
+            ["listener", "node=0", "name=PLAINTEXT"],
+            ["listener", "node=0", "name=CONTROLLER"],
+            ["listener", "node=1", "name=PLAINTEXT"],
+        ]
+        assert f"bound=127.0.0.1:{controller.rsplit(':')[1]}" in lines[1].split()
+        host, port = lines[0].split()[4].removeprefix("bound=").split(":")
+        socket.create_connection((host, int(port)), 10).close()
 
 
 def test_the_second_line_is_the_token_endpoint_of_oauthbearer() -> None:

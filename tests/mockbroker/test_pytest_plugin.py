@@ -66,6 +66,37 @@ def test_it(kafka):
     assert "@pytest.mark.kafka takes named options, as topics={'orders': 1}, not {'orders': 1}" in printed
 
 
+_MISSPELLED = """
+import pytest
+
+@pytest.mark.kafka(topic={"orders": 1})
+def test_by_marker(kafka):
+    raise AssertionError("started")
+
+def test_by_call(kafka_cluster):
+    kafka_cluster(node=3)
+
+@pytest.fixture(scope="session")
+def kafka_session_options():
+    return {"settngs": []}
+
+def test_by_fixture(kafka_session):
+    raise AssertionError("started")
+
+def test_unlike_all(kafka_cluster):
+    kafka_cluster(xyzzy=3)
+"""
+
+
+def test_an_option_that_does_not_exist_has_a_suggestion(tmp_path: Path) -> None:
+    printed = _run(tmp_path, _MISSPELLED)
+
+    for name, nearest in (("topic", "topics"), ("node", "nodes"), ("settngs", "settings")):
+        assert f"a cluster has no option {name!r}; did you mean {nearest!r}?" in printed
+    assert "a cluster has no option 'xyzzy'; the options are nodes, port, " in printed
+    assert "started" not in [line.split(": ")[-1] for line in printed.splitlines()]
+
+
 def test_timers_are_short_unless_another_profile_is_given(tmp_path: Path) -> None:
     printed = _run(
         tmp_path,

@@ -82,6 +82,30 @@ OTHERS = (
         "the client gets its first answer at the same time",
     ),
     Difference(
+        "A key store without a private key",
+        "served where the names of its certificates allow it: every handshake fails",
+        "refused, at the start and by IncrementalAlterConfigs",
+        "the cause is visible immediately",
+    ),
+    Difference(
+        "A key store that changes at the listener between brokers",
+        "refused unless a client with the previous trust store accepts it, and the other way round",
+        "served: no broker connects to another by TLS",
+        "messages between nodes have no sockets",
+    ),
+    Difference(
+        "Dynamic key stores that cannot be used when a broker starts",
+        "no dynamic configuration of the broker is applied",
+        "the listener serves its static stores; all else is applied",
+        "the cause is in the log",
+    ),
+    Difference(
+        "A trust store that is not set, where clients are asked for certificates",
+        "the authorities of the Java installation are trusted",
+        "refused",
+        "a test would trust certificates that it does not know",
+    ),
+    Difference(
         "Error messages",
         "Kafka's texts in every ErrorMessage",
         "texts of the same meaning; null where Kafka's are null",
@@ -100,9 +124,29 @@ OTHERS = (
         "a client would wait until its timeout",
     ),
     Difference(
+        "A compressed batch of many records",
+        "only its compressed size is limited",
+        "above 250,000 records and headers, or 128 MiB of decompressed records: 10, whose message names "
+        "`mockbroker.batch.compressed.records` or `mockbroker.batch.decompressed.bytes`",
+        "13 kB can hold 20 million records, and one thread serves all clients; a Java producer splits such a batch",
+    ),
+    Difference(
+        "Clients that do not read their responses",
+        "the records stay in the files of the log",
+        "above `mockbroker.queued.response.bytes` of all connections further Fetch and ShareFetch requests wait, and a "
+        "client that reads nothing for 10 s meanwhile is closed",
+        "responses are in memory until the system has sent them",
+    ),
+    Difference(
+        "Produce with more than 10,000 invalid records",
+        "RecordErrors has a row for each",
+        "the first 10,000",
+        "a batch of a few hundred bytes would be answered with megabytes",
+    ),
+    Difference(
         "Produce with records that are null",
-        "no response",
-        "87 in the row",
+        "no response, and nothing is appended",
+        "87 in every row that has no other error, and nothing is appended",
         "a client would wait until its timeout",
     ),
     Difference(
@@ -130,7 +174,7 @@ OTHERS = (
         "the cause is visible immediately",
     ),
     Difference(
-        "First use of a coordinator",
+        "First use of a coordinator, also after its topic was deleted",
         "COORDINATOR_NOT_AVAILABLE while its topic is created",
         "the coordinator is available immediately, unless `mockbroker.cold.coordinators=true`",
         "a test does not have to wait",

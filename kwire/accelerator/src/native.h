@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What kwire/accelerator/__init__.py expects: the same number, which changes with the functions and types. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 /* Work on more bytes than this releases the GIL. */
 #define GIL_RELEASE_BYTES (64 * 1024)

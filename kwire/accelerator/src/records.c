@@ -106,11 +106,15 @@ static int wrong_count(const char *what, Py_ssize_t expected, Py_ssize_t count) 
     return 1;
 }
 
-/* read(data, base) */
+/* read(data, base, strict) */
 static PyObject *codec_read(RecordCodec *self, PyObject *const *args, Py_ssize_t arg_count) {
     int64_t starts_at, count;
     BatchBase base;
-    if (wrong_count("read", 2, arg_count)) {
+    if (wrong_count("read", 3, arg_count)) {
+        return NULL;
+    }
+    int is_strict = PyObject_IsTrue(args[2]);
+    if (is_strict < 0) {
         return NULL;
     }
     PyObject *fields = args[1];
@@ -138,7 +142,7 @@ static PyObject *codec_read(RecordCodec *self, PyObject *const *args, Py_ssize_t
         /* Nothing that is read can be garbage before it is returned. */
         int was_enabled = PyGC_Disable();
         records = read_records(&self->layout, (const uint8_t *)buffer.buf + starts_at,
-                               buffer.len - (Py_ssize_t)starts_at, &base);
+                               buffer.len - (Py_ssize_t)starts_at, &base, is_strict);
         if (was_enabled) {
             PyGC_Enable();
         }
@@ -268,7 +272,7 @@ static PyObject *codec_write_batch(RecordCodec *self, PyObject *const *args, Py_
 
 static PyMethodDef codec_methods[] = {
     {"read", (PyCFunction)(void (*)(void))codec_read, METH_FASTCALL,
-     "read(data, base) -> list of records, or None when the pure code must read them."},
+     "read(data, base, strict) -> list of records, or None when the pure code must read them."},
     {"write_body", (PyCFunction)(void (*)(void))codec_write_body, METH_FASTCALL,
      "write_body(records, span) -> the records as bytes and the four numbers of the span, or None when the pure code "
      "must write them."},
@@ -297,8 +301,9 @@ static PyType_Spec codec_spec = {
 
 static PyMethodDef functions[] = {
     {"scan_records", (PyCFunction)(void (*)(void))scan_records, METH_FASTCALL,
-     "scan_records(data, count, base_timestamp) -> smallest and largest timestamp, whether a record has no key, and "
-     "whether the offset deltas are 0, 1, 2 and so on; None when the pure code must read the records."},
+     "scan_records(data, count, base_timestamp) -> smallest and largest timestamp, whether a record has no key, "
+     "whether the offset deltas are 0, 1, 2 and so on, the number of headers, and the size of the largest record; None "
+     "when the records are not as Kafka reads them."},
     {"read_record_columns", (PyCFunction)(void (*)(void))read_record_columns, METH_FASTCALL,
      "read_record_columns(data, begins, ends, name_prefix, is_decompressed) -> which partitions were read, as bytes of 0 "
      "and 1, and the rows of their batches, records and headers, as bytes of int64."},

@@ -106,15 +106,28 @@ static inline Py_ssize_t read_blob_length(const uint8_t **position, const uint8_
     return (Py_ssize_t)(raw >> 1) <= end - *position ? (Py_ssize_t)(raw >> 1) : -2;
 }
 
+/* The same as Kafka reads it: any negative length is null. */
+static inline Py_ssize_t read_lenient_length(const uint8_t **position, const uint8_t *end) {
+    uint64_t raw;
+    if (!read_varint(position, end, 32, &raw)) {
+        return -2;
+    }
+    if (raw & 1) {
+        return -1;
+    }
+    return (Py_ssize_t)(raw >> 1) <= end - *position ? (Py_ssize_t)(raw >> 1) : -2;
+}
+
 /* The slots of a class that has no others; -1 with TypeError or AttributeError. (records.c) */
 int find_slots(PyTypeObject *type, const char *const *names, Py_ssize_t *const *slots, Py_ssize_t count);
 
 /* Adds the type BatchReader. (records_header.c) */
 int add_batch_reader(PyObject *module);
 
-/* The records as a list; NULL, with or without an exception, when the bytes are not as they should be.
-   (records_read.c) */
-PyObject *read_records(const RecordLayout *layout, const uint8_t *data, Py_ssize_t size, const BatchBase *base);
+/* The records as a list; NULL, with or without an exception, when the bytes are not as they should be. is_strict: 0 reads
+   as Kafka does, so that any negative length is null, and names of headers need not be UTF-8. (records_read.c) */
+PyObject *read_records(const RecordLayout *layout, const uint8_t *data, Py_ssize_t size, const BatchBase *base,
+                       int is_strict);
 
 /* A bytes object with room for a header of `header_size` bytes and the records behind it, and what of the span was left
    open. NULL, with or without an exception, when the pure code must write. (records_write.c) */

@@ -14,7 +14,13 @@ typedef struct {
     PyObject *no_headers;
     PyObject *timestamp; /* Of the record before, borrowed. */
     int64_t timestamp_value;
+    int is_strict;
 } Reading;
+
+static inline Py_ssize_t next_length(Reading *reading) {
+    return reading->is_strict ? read_blob_length(&reading->at, reading->end)
+                              : read_lenient_length(&reading->at, reading->end);
+}
 
 static inline PyObject *new_ref(PyObject *object) {
     Py_INCREF(object);
@@ -23,7 +29,7 @@ static inline PyObject *new_ref(PyObject *object) {
 
 /* The bytes of a key or value, or None. */
 static inline PyObject *read_blob(Reading *reading) {
-    Py_ssize_t size = read_blob_length(&reading->at, reading->end);
+    Py_ssize_t size = next_length(reading);
     if (size < 0) {
         return size == -1 ? new_ref(Py_None) : NULL;
     }
@@ -34,7 +40,7 @@ static inline PyObject *read_blob(Reading *reading) {
 
 /* The name of a header; that at the same place of an earlier record if it is equal. */
 static PyObject *read_name(Reading *reading, Py_ssize_t index) {
-    Py_ssize_t size = read_blob_length(&reading->at, reading->end);
+    Py_ssize_t size = next_length(reading);
     if (size < 0) {
         return NULL;
     }
@@ -47,10 +53,11 @@ static PyObject *read_name(Reading *reading, Py_ssize_t index) {
     }
     PyObject *name = make_text(start, size);
     if (name == NULL) {
-        if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
-            PyErr_Clear();
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+            return NULL;
         }
-        return NULL;
+        PyErr_Clear();
+        return reading->is_strict ? NULL : PyUnicode_DecodeUTF8((const char *)start, size, "replace");
     }
     if (PyUnicode_IS_COMPACT_ASCII(name)) {
         *kept = name;
@@ -167,11 +174,12 @@ failed:
     return NULL;
 }
 
-PyObject *read_records(const RecordLayout *layout, const uint8_t *data, Py_ssize_t size, const BatchBase *base) {
+PyObject *read_records(const RecordLayout *layout, const uint8_t *data, Py_ssize_t size, const BatchBase *base,
+                       int is_strict) {
     if (base->count > size / RECORD_BYTES_MIN) {
         return NULL;
     }
-    Reading reading = {.at = data, .end = data + size, .no_headers = PyTuple_New(0)};
+    Reading reading = {.at = data, .end = data + size, .no_headers = PyTuple_New(0), .is_strict = is_strict};
     PyObject *records = reading.no_headers == NULL ? NULL : PyList_New(base->count);
     for (Py_ssize_t i = 0; records != NULL && i < base->count; i++) {
         PyObject *record = read_record(&reading, layout, base);

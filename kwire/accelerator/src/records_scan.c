@@ -4,13 +4,15 @@
 typedef struct {
     int64_t timestamp_min;
     int64_t timestamp_max;
-    int is_keyless;     /* A record has no key. */
-    int is_consecutive; /* The offset deltas are 0, 1, 2 and so on. */
+    int64_t header_count; /* Of all records. */
+    int64_t size_max;     /* Of a record, in bytes behind its length. */
+    int is_keyless;       /* A record has no key. */
+    int is_consecutive;   /* The offset deltas are 0, 1, 2 and so on. */
 } RecordScan;
 
 /* Skips a key or value; -1 for null, -2 if it is invalid. */
 static inline int skip_blob(const uint8_t **position, const uint8_t *end) {
-    Py_ssize_t size = read_blob_length(position, end);
+    Py_ssize_t size = read_lenient_length(position, end);
     if (size < 0) {
         return (int)size;
     }
@@ -19,12 +21,13 @@ static inline int skip_blob(const uint8_t **position, const uint8_t *end) {
 }
 
 /* Kafka accepts names that are not UTF-8, but no null. */
-static int skip_headers(const uint8_t **position, const uint8_t *end) {
+static int skip_headers(const uint8_t **position, const uint8_t *end, int64_t *header_count) {
     uint64_t raw;
     if (!read_varint(position, end, 32, &raw) || raw & 1 ||
         (Py_ssize_t)(raw >> 1) > (end - *position) / HEADER_BYTES_MIN) {
         return 0;
     }
+    *header_count += (int64_t)(raw >> 1);
     for (uint64_t count = raw >> 1; count > 0; count--) {
         if (skip_blob(position, end) != 0 || skip_blob(position, end) == -2) {
             return 0;
@@ -38,6 +41,8 @@ static int scan_payload(const uint8_t *p, const uint8_t *end, Py_ssize_t count, 
                         RecordScan *scan) {
     scan->timestamp_min = INT64_MAX;
     scan->timestamp_max = INT64_MIN;
+    scan->header_count = 0;
+    scan->size_max = 0;
     scan->is_keyless = 0;
     scan->is_consecutive = 1;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -46,6 +51,9 @@ static int scan_payload(const uint8_t *p, const uint8_t *end, Py_ssize_t count, 
             return 0;
         }
         const uint8_t *record_end = p + (size >> 1);
+        if ((int64_t)(size >> 1) > scan->size_max) {
+            scan->size_max = (int64_t)(size >> 1);
+        }
         p++; /* The attributes, which no version uses. */
         if (!read_varint(&p, end, 64, &timestamp_delta) || !read_varint(&p, end, 32, &offset_delta)) {
             return 0;
@@ -60,7 +68,7 @@ static int scan_payload(const uint8_t *p, const uint8_t *end, Py_ssize_t count, 
         scan->is_consecutive &= offset_delta == (uint64_t)i << 1;
         int key = skip_blob(&p, end);
         scan->is_keyless |= key == -1;
-        if (key == -2 || skip_blob(&p, end) == -2 || !skip_headers(&p, end) || p != record_end) {
+        if (key == -2 || skip_blob(&p, end) == -2 || !skip_headers(&p, end, &scan->header_count) || p != record_end) {
             return 0;
         }
     }
@@ -99,6 +107,7 @@ PyObject *scan_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_c
     if (!is_valid) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("LLNN", (long long)scan.timestamp_min, (long long)scan.timestamp_max,
-                         PyBool_FromLong(scan.is_keyless), PyBool_FromLong(scan.is_consecutive));
+    return Py_BuildValue("LLNNLL", (long long)scan.timestamp_min, (long long)scan.timestamp_max,
+                         PyBool_FromLong(scan.is_keyless), PyBool_FromLong(scan.is_consecutive),
+                         (long long)scan.header_count, (long long)scan.size_max);
 }

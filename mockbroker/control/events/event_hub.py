@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mockbroker.control.events.event_ring import EventRing
@@ -101,7 +102,8 @@ class EventHub:
             reader.changed.set()
 
     def _notify_from_cluster(self) -> None:
-        self._loop.call_soon_threadsafe(self.notify)
+        with suppress(RuntimeError):  # The loop of the control is closed: the cluster ends later.
+            self._loop.call_soon_threadsafe(self.notify)
 
     async def _record(self, kinds: frozenset[str]) -> None:
         """Record events of these kinds, in the cluster's thread, before this returns."""

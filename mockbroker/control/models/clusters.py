@@ -8,7 +8,9 @@ import msgspec
 
 from mockbroker.broker.node_views import NodeState
 from mockbroker.clock import ClockMode
-from mockbroker.control.models.common import RequestModel, ResponseModel
+from mockbroker.cluster_methods.cluster_clock import MOVE_MS_MAX, MOVE_TIMEOUT_S
+from mockbroker.cluster_methods.nodes import RESTART_MS
+from mockbroker.control.models.common import WAIT_MS_MAX, RequestModel, ResponseModel
 
 
 class Node(ResponseModel, frozen=True):
@@ -69,6 +71,29 @@ class NodeVersions(RequestModel, frozen=True):
     versions: str | dict[str, int] | None
 
 
+class Restart(RequestModel, frozen=True):
+    """afterMs: how long the node is down, by the cluster's clock. kill: as a power failure."""
+
+    after_ms: Annotated[int, msgspec.Meta(ge=0, le=MOVE_MS_MAX)] = RESTART_MS
+    kill: bool = False
+
+
+class Listener(ResponseModel, frozen=True):
+    """A listener of a node. bound: HOST:PORT of its socket. advertised: HOST:PORT that clients are given."""
+
+    node: int
+    name: str
+    protocol: str
+    bound: str
+    advertised: str
+
+
+class Listeners(ResponseModel, frozen=True):
+    """All listeners by their nodes."""
+
+    listeners: list[Listener]
+
+
 class Clock(ResponseModel, frozen=True):
     """The cluster's clock. nowMs: milliseconds since 1970."""
 
@@ -76,14 +101,12 @@ class Clock(ResponseModel, frozen=True):
     mode: ClockMode
 
 
-#: A hundred years.
-_ADVANCE_MS_MAX = 100 * 365 * 24 * 3_600_000
-
-
 class ClockAdvance(RequestModel, frozen=True):
-    """durationMs: how far the clock moves; each deadline on the way runs at its own time."""
+    """durationMs: how far the clock moves; each deadline on the way runs at its own time. timeoutMs: for all of them,
+    of the wall clock."""
 
-    duration_ms: Annotated[int, msgspec.Meta(ge=0, le=_ADVANCE_MS_MAX)]
+    duration_ms: Annotated[int, msgspec.Meta(ge=0, le=MOVE_MS_MAX)]
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS_MAX)] = round(MOVE_TIMEOUT_S * 1000)
 
 
 class ClockAuto(RequestModel, frozen=True):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from mockbroker.broker.node_views import NodeState
 from mockbroker.control.models.common import (
     WAIT_MS_MAX,
     Count,
@@ -39,6 +40,14 @@ class ShareMembersWait(RequestModel, frozen=True):
     group_id: str
     members: PositiveInt
     is_active: bool = True
+    timeout_ms: _Timeout = _DEFAULT_MS
+
+
+class NodeWait(RequestModel, frozen=True):
+    """A node in a state."""
+
+    node: int
+    state: NodeState = "running"
     timeout_ms: _Timeout = _DEFAULT_MS
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from mockbroker.control.models import waits as models
+from mockbroker.control.models.clusters import Node
 from mockbroker.control.models.common import NoParameters
 from mockbroker.control.models.exchanges import Exchanges
 from mockbroker.control.models.groups import Group
 from mockbroker.control.operations import ClusterContext, ControlContext
+from mockbroker.control.resources.clusters import node_model
 from mockbroker.control.resources.exchanges import error_of, exchanges_model, filters_of
 from mockbroker.control.resources.faults import find_fault
 from mockbroker.control.resources.groups import group_model
@@ -28,6 +30,12 @@ async def wait_for_share_members(
         body.group_id, body.members, is_active=body.is_active, timeout_s=body.timeout_ms / 1000
     )
     return group_model(view)
+
+
+async def wait_for_node(control: ClusterContext, parameters: NoParameters, body: models.NodeWait) -> Node:
+    """Wait until a node is running, paused or down."""
+    view = await control.cluster.aio.wait_for_node(body.node, state=body.state, timeout_s=body.timeout_ms / 1000)
+    return node_model(view)
 
 
 async def wait_for_offset(

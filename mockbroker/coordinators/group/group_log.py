@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
+from mockbroker.coordinators.group.cleanup_schedule import CleanupSchedule
 from mockbroker.coordinators.group.group_records import KeyAndValue, encode_group_record, encode_offset_record
 from mockbroker.coordinators.group.group_replay import CommittedGroupStates, GroupState, select_readable_group
 from mockbroker.coordinators.group.listing_order import ListingOrder
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
 #: The name that Kafka writes for a topic that does not exist any more.
 _UNKNOWN_NAME = "<UNKNOWN>"
-#: The only timer that belongs to no group.
-_CLEANUP_TIMER = ("housekeeping", None)
 
 
 class LogPosition(NamedTuple):
@@ -70,6 +69,7 @@ class GroupLog:
         self.groups.streams_rules = cluster.release.streams
         self.groups.coordinator_rules = cluster.release.groups
         self.offsets = CommittedOffsets(self._record_offsets)
+        self._cleanup = CleanupSchedule(self._config, self.groups.timers, self._clean_up)
         self._committed = CommittedGroupStates(cluster)
         self._hidden: dict[str, int] = {}
         #: Partitions with a group that was removed in memory only, with their end offset at that time.
@@ -100,7 +100,7 @@ class GroupLog:
             if partition.index not in led:
                 self.loading.cancel(partition.index)
         for shard in self._loaded - led:
-            self._unload(shard)
+            self._unload(topic, shard)
 
     def load_led_partitions(self, *, now_ms: int) -> None:
         """After an election: start to load the partitions that this node leads now."""
@@ -141,15 +141,15 @@ class GroupLog:
     def _shard_of(self, group_id: str) -> int:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.GROUP, group_id)
 
-    def _ids_in_shard(self, group_ids: Iterable[str], shard: int) -> list[str]:
-        return [group_id for group_id in group_ids if self._shard_of(group_id) == shard]
-
-    def _unload(self, shard: int) -> None:
+    def _unload(self, topic: Topic, shard: int) -> None:
+        """Remove the groups and offsets of a partition; the topic may have been deleted."""
         self._loaded.discard(shard)
-        group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
+        self._with_dropped.pop(shard, None)
+        group_ids = _ids_in_shard((group.group_id for group in self.groups.all_groups()), topic, shard)
         self.groups.unload_groups(group_ids)
-        self.offsets.unload_groups(self._ids_in_shard(self.offsets.group_ids(), shard), shard)
+        self.offsets.unload_groups(_ids_in_shard(self.offsets.group_ids(), topic, shard), shard)
         for group_id in group_ids:
+            self._hidden.pop(group_id, None)
             # Requests that wait in the group are answered with NOT_COORDINATOR.
             self._cluster.wake(("group", group_id))
 
@@ -162,9 +162,9 @@ class GroupLog:
             for batch in log.batches_below(log.end_offset):
                 state.replay_batch(self._cluster, shard, batch, now_ms=now_ms)
         except KafkaError:
-            self._unload(shard)
+            self._unload(topic, shard)
             raise
-        group_ids = self._ids_in_shard((group.group_id for group in self.groups.all_groups()), shard)
+        group_ids = _ids_in_shard((group.group_id for group in self.groups.all_groups()), topic, shard)
         configs, broker_config = self._cluster.configs, dict(self._config)
         self.groups.resume_groups(
             group_ids,
@@ -173,7 +173,7 @@ class GroupLog:
         )
         if self._cluster.rules.offsets.resumes_deletions:
             self._resume_deletions(group_ids, now_ms)
-        self._schedule_cleanup(now_ms)
+        self._cleanup.record_write(now_ms)
 
     # Reading.
 
@@ -279,9 +279,9 @@ class GroupLog:
     def is_committed(self, position: LogPosition) -> bool:
         """Whether all in-sync replicas have the partition up to a position.
 
-        Raises: NOT_COORDINATOR when this node leads the partition no longer.
+        Raises: NOT_COORDINATOR when this node leads the partition no longer, or the topic was deleted.
         """
-        if position.shard not in self._loaded:
+        if position.shard not in self._loaded or self._cluster.metadata.topic_by_id(position.topic_id) is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return self._logs.find_log(position.topic_id, position.shard).high_watermark >= position.end_offset
 
@@ -309,15 +309,12 @@ class GroupLog:
 
     # Expiration of offsets.
 
-    def _schedule_cleanup(self, now_ms: int) -> None:
-        """Start the periodic check for expired offsets, if it does not run yet."""
-        if not self.groups.timers.has_timer(_CLEANUP_TIMER):
-            interval_ms = self._config.integer("offsets.retention.check.interval.ms")
-            self.groups.timers.set_timer(_CLEANUP_TIMER, now_ms + interval_ms, self._clean_up)
+    def _clean_up(self, now_ms: int) -> int | None:
+        """Remove expired offsets, and groups that have neither offsets nor members left.
 
-    def _clean_up(self, now_ms: int) -> None:
-        """Remove expired offsets, and groups that have neither offsets nor members left."""
-        from mockbroker.coordinators.group.offset_expiration import find_expired_offsets
+        Returns: when more may have expired, None: never without a write.
+        """
+        from mockbroker.coordinators.group.offset_expiration import find_expired_offsets, next_expiration_ms
 
         retention_ms = self._config.integer("offsets.retention.minutes") * 60_000
         for group in self.groups.all_groups():
@@ -331,7 +328,11 @@ class GroupLog:
             self._batch_rows = None
             with suppress(KafkaError):
                 self._append(group.group_id, rows, now_ms)
-        self._schedule_cleanup(now_ms)
+        nexts = (
+            next_expiration_ms(group, self.offsets, retention_ms=retention_ms, now_ms=now_ms)
+            for group in self.groups.all_groups()
+        )
+        return min((next_ms for next_ms in nexts if next_ms is not None), default=None)
 
     def _find_topic_name(self, topic_id: bytes) -> str | None:
         topic = self._cluster.metadata.topic_by_id(topic_id)
@@ -342,6 +343,7 @@ class GroupLog:
         if edition_records is not None:
             rows = edition_records.encode_group(records, self._count_of)
             records = [record for record in records if record.kind not in SHARE_RECORD_KINDS]
+            self._cleanup.record_write(now_ms)  # A change of a share group may have no record in an edition.
         self._append(group_id, rows + [encode_group_record(record, self._name_of) for record in records], now_ms)
         for listener in self._cluster.group_listeners:
             listener(group_id)
@@ -376,7 +378,7 @@ class GroupLog:
         shard = partition_for_key(group_id, len(topic.partitions))
         log = self._logs.find_log(topic.topic_id, shard)
         self._last_write_ms = max(self._last_write_ms, now_ms)
-        self._schedule_cleanup(now_ms)
+        self._cleanup.record_write(now_ms)
         try:
             log.append(write_batch(records), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         except KafkaError as error:
@@ -389,6 +391,12 @@ class GroupLog:
 
     def _reload(self, topic: Topic, shard: int, now_ms: int) -> None:
         """Load a partition again, with what is in its log."""
-        if shard in self._loaded:
-            self._unload(shard)
+        if shard in self._loaded and self._cluster.metadata.topic_by_id(topic.topic_id) is topic:
+            self._unload(topic, shard)
             self.loading.start(shard, partial(self._load, topic, shard), now_ms=now_ms)
+
+
+def _ids_in_shard(group_ids: Iterable[str], topic: Topic, shard: int) -> list[str]:
+    """The groups of a partition of this topic, also of a deleted one: no other one is looked up, or created."""
+    count = len(topic.partitions)
+    return [group_id for group_id in group_ids if partition_for_key(group_id, count) == shard]

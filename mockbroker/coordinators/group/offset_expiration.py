@@ -47,6 +47,19 @@ def find_expired_offsets(
     return expired, len(expired) == len(committed_offsets) and not offsets.has_pending(group.group_id)
 
 
+def next_expiration_ms(group: Group, offsets: CommittedOffsets, *, retention_ms: int, now_ms: int) -> int | None:
+    """A time before which nothing of a group expires, after a check that left it; None: never without a write."""
+    if isinstance(group, ShareGroup):
+        return group.next_expiration_ms(retention_ms=retention_ms)
+    base, committed_offsets = _expiration_base(group), offsets.stored_offsets(group.group_id)
+    if base is None or not committed_offsets or offsets.has_pending(group.group_id):
+        return now_ms  # It has members, or an open transaction, whose end is not written by the coordinator.
+    return min(
+        committed.expires_ms if committed.expires_ms is not None else base(committed) + retention_ms
+        for committed in committed_offsets.values()
+    )
+
+
 def _is_expired(committed: CommittedOffset, base: ExpirationBase | None, retention_ms: int, now_ms: int) -> bool:
     if committed.expires_ms is not None:
         return now_ms >= committed.expires_ms

@@ -18,14 +18,14 @@ from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
-from mockbroker.state.timers import UNKNOWN_MS
+from mockbroker.state.timers import UNKNOWN_MS, next_periodic_ms
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices
-    from mockbroker.state.metadata.cluster_image import TopicChange
     from mockbroker.state.storage.log_store import NodeLogs
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
@@ -52,6 +52,28 @@ class LogPosition(msgspec.Struct, frozen=True, gc=False):
     leader_epoch: int = -1
 
 
+class _PeriodicTask:
+    """When a task runs: name: of its interval in the configuration. due_ms: None while it has nothing to do."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.due_ms: int | None = None
+        self._known_ms: int | None = None
+
+    def schedule(self, interval_ms: int, now_ms: int) -> None:
+        """Run it at the next one of its times, the first of which is an interval away."""
+        if self._known_ms is None:
+            self._known_ms = now_ms + interval_ms
+        self.due_ms = next_periodic_ms(self._known_ms, max(1, interval_ms), now_ms + 1)
+
+    def take_due(self, now_ms: int) -> bool:
+        """Whether it runs now."""
+        if self.due_ms is None or self.due_ms > now_ms:
+            return False
+        self._known_ms, self.due_ms = now_ms, None
+        return True
+
+
 class ShareStateLog:
     """The partitions of the topic that one node leads; each of them is a shard of its coordinator."""
 
@@ -67,8 +89,8 @@ class ShareStateLog:
         self._pruned: dict[int, int] = {}
         self._written: LogPosition | None = None
         self._latest: dict[int, LogPosition] = {}
-        self._snapshots_due_ms: int | None = None
-        self._pruning_due_ms: int | None = None
+        self._snapshot_task = _PeriodicTask("cold.partition.snapshot")
+        self._pruning_task = _PeriodicTask("state.topic.prune")
         self.coordinator = ShareCoordinator(
             cluster.metadata,
             self._config,
@@ -84,7 +106,13 @@ class ShareStateLog:
         return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.SHARE, str(key))
 
     def _is_coordinator(self, key: ShareKey) -> bool:
-        """Whether this node coordinates a key. Raises: COORDINATOR_LOAD_IN_PROGRESS."""
+        """Whether this node coordinates a key: none does while the topic of a cold cluster does not exist.
+
+        Raises: COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        metadata = self._cluster.metadata
+        if metadata.is_cold and not metadata.has_internal_topic(CoordinatorKind.SHARE):
+            return False
         shard = self._shard_of(key)
         self.loading.require_finished(shard)
         return shard in self._snapshots
@@ -92,6 +120,8 @@ class ShareStateLog:
     def topic_changed(self, change: TopicChange, topic: Topic) -> None:
         """Load and unload shards as leaders change, and delete the state of deleted topics."""
         if topic.name == _TOPIC_NAME:
+            if change is TopicChange.DELETED:
+                self.loading.close()
             self.update_led_shards()
         else:
             self.coordinator.on_topic_change(change, topic)
@@ -132,8 +162,9 @@ class ShareStateLog:
     def _led_partitions(self, topic: Topic) -> set[int]:
         return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
 
-    def _load(self, topic: Topic, shard: int, _now_ms: int) -> None:
+    def _load(self, topic: Topic, shard: int, now_ms: int) -> None:
         self._snapshots[shard] = {}
+        self.schedule_maintenance(now_ms=now_ms)
         try:
             for offset, fact in _read_facts(self._logs.find_log(topic.topic_id, shard), self._records):
                 self._track_snapshot(shard, offset, fact)
@@ -184,8 +215,8 @@ class ShareStateLog:
         Raises: NotReady while they do not. Source: Kafka's CoordinatorRuntime, which fails the operation when this
         takes too long, and leaves its records in the log.
         """
-        if written.shard not in self._snapshots:
-            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now")
+        if written.shard not in self._snapshots or self._cluster.metadata.topic_by_id(written.topic_id) is None:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now, or the topic was deleted")
         if self._logs.find_log(written.topic_id, written.shard).high_watermark >= written.end_offset:
             return None
         if now_ms < since_ms + self._config.integer("share.coordinator.write.timeout.ms"):
@@ -200,18 +231,18 @@ class ShareStateLog:
             else:
                 self._snapshots[shard][fact.key] = offset
 
-    # Snapshots and pruning.
+    # Snapshots and pruning. The times of both are periodic as Kafka's, without those at which there is nothing to do.
 
     def schedule_maintenance(self, *, now_ms: int) -> None:
-        """Start the periodic snapshots and pruning, if they have not been started."""
-        if self._snapshots_due_ms is None:
-            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
-            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
-            self._cluster.earliest_deadline.ms = UNKNOWN_MS
+        """Something was written or is being loaded: the next times of snapshots and pruning are not left out."""
+        for task in (self._snapshot_task, self._pruning_task):
+            if task.due_ms is None:
+                task.schedule(self._interval_ms(task.name), now_ms)
+                self._cluster.earliest_deadline.ms = UNKNOWN_MS
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next snapshots or of the next pruning, or None."""
-        snapshots_ms, pruning_ms = self._snapshots_due_ms, self._pruning_due_ms
+        snapshots_ms, pruning_ms = self._snapshot_task.due_ms, self._pruning_task.due_ms
         if snapshots_ms is None or pruning_ms is None:
             return snapshots_ms if pruning_ms is None else pruning_ms
         return snapshots_ms if snapshots_ms < pruning_ms else pruning_ms
@@ -221,15 +252,17 @@ class ShareStateLog:
         due_ms = self.next_deadline_ms()
         if due_ms is None or due_ms > now_ms:
             return
-        is_on = self._cluster.features.get("share.version", 0) > 0
-        if self._snapshots_due_ms is not None and now_ms >= self._snapshots_due_ms:
-            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
-            if is_on and self._cluster.rules.state.snapshots_cold_state:
+        is_on, rules = self._cluster.features.get("share.version", 0) > 0, self._cluster.rules.state
+        if self._snapshot_task.take_due(now_ms):
+            if is_on and rules.snapshots_cold_state:
                 self.coordinator.snapshot_cold_states(now_ms=now_ms)
-        if self._pruning_due_ms is not None and now_ms >= self._pruning_due_ms:
-            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
-            if is_on and not self._cluster.rules.state.compacts_state_topic:
+            if not is_on or (rules.snapshots_cold_state and self.coordinator.has_recent_states()):
+                self._snapshot_task.schedule(self._interval_ms(self._snapshot_task.name), now_ms)
+        if self._pruning_task.take_due(now_ms):
+            if is_on and not rules.compacts_state_topic:
                 self._prune()
+            if not is_on:
+                self._pruning_task.schedule(self._interval_ms(self._pruning_task.name), now_ms)
 
     def _prune(self) -> None:
         topic = self._cluster.metadata.topic(_TOPIC_NAME)

@@ -16,6 +16,7 @@ from kwire.records.coordinator.transaction_log import PartitionsSchema, Transact
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.transaction.markers import MarkerSender, MarkerTarget
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
@@ -24,7 +25,7 @@ from mockbroker.state.transaction.transactions import TransactionCoordinator, Tr
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import ClusterServices, WakeKey
-    from mockbroker.state.metadata.topics import Partition
+    from mockbroker.state.metadata.topics import Partition, Topic
     from mockbroker.state.storage.log_store import NodeLogs
     from mockbroker.state.transaction.producer_ids import ProducerIds
 
@@ -71,13 +72,24 @@ class TransactionLog:
         """The level of transaction.version, which may change at any time (UpdateFeatures)."""
         return self._cluster.features.get("transaction.version", 0)
 
+    def topic_changed(self, change: TopicChange, topic: Topic) -> None:
+        """Unload everything when the topic was deleted: all transactional ids are gone, and a new topic is empty."""
+        if topic.name != _TOPIC_NAME or change is not TopicChange.DELETED:
+            return
+        self.loading.close()
+        self._loading_epochs.clear()
+        self._loaded.clear()
+        self.coordinator.unload_transactions(lambda name: True)
+
     def load_led_partitions(self, *, now_ms: int) -> None:
         """After an election: load the partitions that this node leads now, unload those that it leads no longer.
 
         Transactions that were ending continue: their markers are sent again, with the new coordinator's epoch.
         """
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
-        led = {p.index: p.leader_epoch for p in topic.partitions if p.leader == self._logs.node_id} if topic else {}
+        if topic is None:
+            return
+        led = {p.index: p.leader_epoch for p in topic.partitions if p.leader == self._logs.node_id}
         stale = {shard for shard, epoch in self._loaded.items() if led.get(shard) != epoch}
         self.coordinator.unload_transactions(lambda name: self._shard(name) in stale)
         for shard in stale:

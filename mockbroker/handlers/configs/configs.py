@@ -295,6 +295,8 @@ def _plan_override(resource: Resource, after: Mapping[str, str], ctx: Context) -
     if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller:
         listeners = ctx.node.listener_names()
         check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
+        if resource.name and ctx.cluster.key_stores is not None:
+            ctx.cluster.key_stores.check_change(ctx.node.node_id, after)
     _require_topic_exists(resource, ctx)
     return lambda: ctx.cluster.configs.set_overrides(resource, after)
 

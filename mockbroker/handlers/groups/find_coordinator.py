@@ -138,12 +138,18 @@ def normalize_share_key(text: str) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST) from None
 
 
-def require_coordinator(group_id: str, ctx: Context) -> None:
+def require_coordinator(group_id: str, ctx: Context, *, has_text: bool = False) -> None:
     """Check that this node coordinates the group and has loaded its records.
 
+    has_text: whether the error has a message; with most APIs Kafka returns none.
     Raises: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
     """
-    partition = ctx.cluster.metadata.find_coordinator_partition(CoordinatorKind.GROUP, group_id)
-    if partition.leader != ctx.node.node_id:
-        raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {ctx.node.node_id} does not coordinate group {group_id}")
-    ctx.node.group_log.loading.require_finished(partition.index)
+    try:
+        partition = ctx.cluster.metadata.find_coordinator_partition(CoordinatorKind.GROUP, group_id)
+        if partition.leader != ctx.node.node_id:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        ctx.node.group_log.loading.require_finished(partition.index)
+    except KafkaError as error:
+        state = "is loading" if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else "does not coordinate"
+        text = f"node {ctx.node.node_id} {state} group {group_id}" if has_text else None
+        raise KafkaError(error.code, text) from error

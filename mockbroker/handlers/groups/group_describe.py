@@ -33,13 +33,18 @@ def describe_groups(
     describe: Callable[[str, Context], R],
     topics_of: Callable[[R], Iterable[str]],
     ctx: Context,
+    *,
+    has_coordinator_text: bool = False,
 ) -> list[R]:
     """The rows of the requested groups, in the order of the request.
 
     kind: the class of a row. describe: builds the row of a group that may be described and is coordinated here, or
     raises KafkaError. topics_of: the topics in a row, all of which the client must be allowed to describe.
+    has_coordinator_text: whether the row of a group that is coordinated elsewhere has a message.
     """
-    rows = [_describe_group(kind, group_id, describe, ctx) for group_id in request.group_ids]
+    rows = []
+    for group_id in request.group_ids:
+        rows.append(_describe_group(kind, group_id, describe, ctx, has_coordinator_text=has_coordinator_text))
     if request.include_authorized_operations:
         for row in rows:
             if row.error_code == ErrorCode.NONE:
@@ -53,12 +58,19 @@ def error_rows(kind: Callable[..., R], group_ids: Sequence[str], error: KafkaErr
     return [_error_row(kind, group_id, error) for group_id in group_ids]
 
 
-def _describe_group(kind: Callable[..., R], group_id: str, describe: Callable[[str, Context], R], ctx: Context) -> R:
+def _describe_group(
+    kind: Callable[..., R],
+    group_id: str,
+    describe: Callable[[str, Context], R],
+    ctx: Context,
+    *,
+    has_coordinator_text: bool,
+) -> R:
     try:
         authorize(AclOperation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        require_coordinator(group_id, ctx)
+        require_coordinator(group_id, ctx, has_text=has_coordinator_text)
         return describe(group_id, ctx)
     except KafkaError as error:
         return _error_row(kind, group_id, error)

@@ -78,9 +78,14 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, ctx: Context) -> Outcome:
     metadata = ctx.cluster.metadata
     if not request.group_id:
         return Reply(_build_response(request, ErrorCode.INVALID_GROUP_ID, ctx))
+    support = ClientSupport.of_version(ctx.api_version, _ABORTABLE_SINCE, _ADDS_SINCE)
+    if metadata.is_cold and not metadata.has_internal_topic(CoordinatorKind.GROUP):
+        # The verification of a partition that does not exist fails before the coordinator is found to be another one.
+        is_verified = is_verification_required(support, ctx)
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_verified else ErrorCode.NOT_COORDINATOR
+        return Reply(_build_response(request, code, ctx))
     offsets = metadata.internal_topic(CoordinatorKind.GROUP)
     index = metadata.coordinator_partition_index(CoordinatorKind.GROUP, request.group_id)
-    support = ClientSupport.of_version(ctx.api_version, _ABORTABLE_SINCE, _ADDS_SINCE)
 
     def commit(guard: VerificationGuard | None, now: Context) -> TxnOffsetCommitResponse:
         try:

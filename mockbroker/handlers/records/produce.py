@@ -37,6 +37,7 @@ from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.storage.log_store import min_in_sync
 from mockbroker.state.storage.log_validator import RecordsRefusedError
 from mockbroker.state.storage.memory_budget import MemoryFullError
+from mockbroker.state.storage.record_scan import BatchLimitError
 from mockbroker.state.storage.verification_guard import UnverifiedError, VerificationGuard
 
 #: The guard of each transactional batch, or the error that rejects it, by topic id and partition.
@@ -45,6 +46,8 @@ VerificationResults = Mapping[TopicPartitionKey, VerificationGuard | KafkaError]
 _IDS_SINCE = 13
 _HINTS_SINCE = 10
 _ACKS = (-1, 0, 1)
+#: How many rows an error message names.
+_NAMED_MAX = 5
 #: With these errors Kafka does not return the log start offset. Source: ReplicaManager.appendToLocalLog.
 _WITHOUT_LOG_START = frozenset(
     {
@@ -67,7 +70,7 @@ class _ProduceState(msgspec.Struct, frozen=True):
 
 
 class _AcceptedRow(msgspec.Struct, frozen=True):
-    """A batch that can be appended; null records are refused only when they are."""
+    """A batch that can be appended; null records in one of them refuse them all."""
 
     topic: Topic
     partition_index: int
@@ -98,6 +101,8 @@ def produce(request: ProduceRequest, ctx: Context) -> Outcome:
     if is_transactional and not may_write:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     rows = _check_rows(request, ctx)
+    if any(row.records is None for row in rows.accepted.values()):
+        return _refuse_all(rows, ctx)
     if name is None:
         return _append_all(rows, {}, ctx)
     # Loaded only for transactional producers.
@@ -142,17 +147,30 @@ def _check_rows(request: ProduceRequest, ctx: Context) -> _CheckedRows:
 def _append_all(rows: _CheckedRows, guards: VerificationResults, ctx: Context) -> Outcome:
     request = rows.request
     job = _ProduceState(request, guards, [])
-    results = {key: _append_row(row, job, ctx) for key, row in rows.accepted.items()}
+    response = _make_response(rows, {key: _append_row(row, job, ctx) for key, row in rows.accepted.items()})
+    if job.awaited_rows:
+        return reply_when_replicated(job.awaited_rows, partial(_reply, request, response), request, ctx)
+    return _reply(request, response, ctx)
+
+
+def _refuse_all(rows: _CheckedRows, ctx: Context) -> Outcome:
+    """Append nothing, as a row that could be appended has no records. Kafka then appends nothing, and never answers."""
+    missing = [f"{row.topic.name}-{row.partition_index}" for row in rows.accepted.values() if row.records is None]
+    message = f"nothing is appended: the records of {', '.join(missing[:_NAMED_MAX])} are null"
+    error = RecordsRefusedError(ErrorCode.INVALID_RECORD, message, ())
+    response = _make_response(rows, {key: _error_row(key[1], error) for key in rows.accepted})
+    return _reply(rows.request, response, ctx)
+
+
+def _make_response(rows: _CheckedRows, results: dict[_RowKey, PartitionProduceResponse]) -> ProduceResponse:
+    """The response, with the results of the accepted rows and the errors of the others."""
     for key, error in rows.errors.items():
         results[key] = _error_row(key[1], error)
     topics = [
         TopicProduceResponse(*topic_key, [results[topic_key, index] for index in indexes])
         for topic_key, indexes in rows.positions.items()
     ]
-    response = ProduceResponse(responses=topics)
-    if job.awaited_rows:
-        return reply_when_replicated(job.awaited_rows, partial(_reply, request, response), request, ctx)
-    return _reply(request, response, ctx)
+    return ProduceResponse(responses=topics)
 
 
 def _reply(request: ProduceRequest, response: ProduceResponse, ctx: Context) -> Outcome:
@@ -217,8 +235,7 @@ def _append_row(accepted: _AcceptedRow, job: _ProduceState, ctx: Context) -> Par
             least = min_in_sync(ctx.node.topic_config(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
-        if records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
+        assert records is not None
         appended = log.append(records, now_ms=ctx.now_ms, guard=guard)
     except KafkaError as error:
         return _error_row(index, error, log_start=log_start, name=f"{topic.name}-{index}")
@@ -239,7 +256,7 @@ def _error_row(index: int, error: KafkaError, *, log_start: int = -1, name: str 
     row = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1)
     if error.code not in _WITHOUT_LOG_START:
         row.log_start_offset = log_start
-    if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError):
+    if isinstance(error, RecordsRefusedError | UnverifiedError | MemoryFullError | BatchLimitError):
         row.error_message = error.message
     if isinstance(error, RecordsRefusedError):
         row.error_message = f"{name}: {error.message}"

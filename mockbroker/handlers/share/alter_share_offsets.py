@@ -146,7 +146,7 @@ def _require_share_group_access(operation: AclOperation, group_id: str, ctx: Con
     )
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The group id is empty.")
-    require_coordinator(group_id, ctx)
+    require_coordinator(group_id, ctx, has_text=True)
 
 
 def _may_read(topic_name: str, ctx: Context) -> bool:

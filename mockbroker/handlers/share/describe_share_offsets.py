@@ -89,7 +89,7 @@ def _parse_group(group: DescribeShareGroupOffsetsRequestGroup, ctx: Context) -> 
     try:
         require_share_groups(ctx)
         authorize(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id, ctx)
-        require_coordinator(group.group_id, ctx)
+        require_coordinator(group.group_id, ctx, has_text=True)
         if ctx.cluster.rules.offsets.requires_group:
             ctx.node.groups.get_share_group(group.group_id)
         if group.topics is None:

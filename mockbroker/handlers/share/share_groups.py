@@ -173,7 +173,9 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     if "" in request.group_ids and ctx.cluster.rules.groups.unknown_group_is_server_error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     by_name = structs.replace(request, group_ids=tuple(sorted(request.group_ids, key=bool)))
-    rows = describe_groups(describe.DescribedGroup, by_name, _describe_group, _row_topics, ctx)
+    rows = describe_groups(
+        describe.DescribedGroup, by_name, _describe_group, _row_topics, ctx, has_coordinator_text=True
+    )
     for row in rows:
         if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             row.group_state = ctx.cluster.rules.groups.state_names[-1]

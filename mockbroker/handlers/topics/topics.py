@@ -62,7 +62,8 @@ def create_topics(request: CreateTopicsRequest, ctx: Context) -> Outcome:
     if any(named[topic.name] == 1 and _may_create(topic.name, ctx) for topic in request.topics):
         check_controller_timeout(request.timeout_ms)
     plans = [_plan_creation(topic, ctx) for topic in request.topics if named[topic.name] == 1]
-    rows = [_creation_row(plan, ctx, validate_only=request.validate_only) for plan in plans]
+    shown = _ShownConfigs(ctx)
+    rows = [_creation_row(plan, shown, ctx, validate_only=request.validate_only) for plan in plans]
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     rows += [_creation_error(name, duplicate) for name, times in named.items() if times > 1]
     return Reply(CreateTopicsResponse(topics=rows))
@@ -155,7 +156,28 @@ def _plan_creation(creatable: CreatableTopic, ctx: Context) -> _Plan | Creatable
         return _creation_error(creatable.name, error)
 
 
-def _creation_row(plan: _Plan | CreatableTopicResult, ctx: Context, *, validate_only: bool) -> CreatableTopicResult:
+class _ShownConfigs:
+    """The configurations in the rows of a response: topics that are created with the same have the same."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._configs = ctx.cluster.configs
+        self._made: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def find(self, given: dict[str, str]) -> list[CreatableTopicConfigs]:
+        """The effective configuration of a topic with these values of its own."""
+        key = tuple(given.items())
+        rows = self._made.get(key)
+        if rows is None:
+            rows = self._made[key] = [
+                CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
+                for entry in creation_entries(self._configs, given)
+            ]
+        return rows
+
+
+def _creation_row(
+    plan: _Plan | CreatableTopicResult, shown: _ShownConfigs, ctx: Context, *, validate_only: bool
+) -> CreatableTopicResult:
     if isinstance(plan, CreatableTopicResult):
         return plan
     topic, given = plan
@@ -166,10 +188,7 @@ def _creation_row(plan: _Plan | CreatableTopicResult, ctx: Context, *, validate_
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=topic.replication_factor,
-        configs=[
-            CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
-            for entry in creation_entries(configs, given)
-        ],
+        configs=shown.find(given),
     )
     if not is_authorized(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, ctx):
         row = CreatableTopicResult(

@@ -54,6 +54,8 @@ class CommittedOffsets:
         self._by_group: dict[str, dict[TopicPartitionKey, CommittedOffset]] = {}
         self._pending: dict[_OpenTransaction, dict[_GroupPartition, tuple[int, CommittedOffset]]] = {}
         self._commit_numbers: dict[_GroupPartition, int] = {}
+        # The topics' offsets, as the deletion of a topic ends them.
+        self._by_topic: dict[bytes, dict[_GroupPartition, None]] = {}
         self._commit_count = 0
 
     def store_offset(self, group_id: str, partition: TopicPartitionKey, committed: CommittedOffset) -> None:
@@ -118,7 +120,8 @@ class CommittedOffsets:
 
     def remove_offset(self, group_id: str, partition: TopicPartitionKey) -> None:
         """Remove an offset, if it exists, and pending ones for it, without writing it."""
-        self._by_group.get(group_id, {}).pop(partition, None)
+        if self._by_group.get(group_id, {}).pop(partition, None) is not None:
+            self._forget_partition(group_id, partition)
         self._commit_numbers.pop((group_id, partition), None)
         for pending in self._pending.values():
             pending.pop((group_id, partition), None)
@@ -141,9 +144,8 @@ class CommittedOffsets:
 
     def partitions_of_topic(self, topic_id: bytes) -> dict[str, list[TopicPartitionKey]]:
         """The partitions of a topic with offsets, by group, pending ones included."""
-        keys = [(group_id, key) for group_id, offsets in self._by_group.items() for key in offsets]
         by_group: dict[str, list[TopicPartitionKey]] = {}
-        for group_id, key in dict.fromkeys([*keys, *self._pending_keys()]):
+        for group_id, key in dict.fromkeys([*self._by_topic.get(topic_id, ()), *self._pending_keys()]):
             if key[0] == topic_id:
                 by_group.setdefault(group_id, []).append(key)
         return by_group
@@ -156,13 +158,21 @@ class CommittedOffsets:
         """Remove what another node coordinates now: these groups, and the transactions of a partition."""
         for group_id in group_ids:
             for partition in self._by_group.pop(group_id, {}):
+                self._forget_partition(group_id, partition)
                 self._commit_numbers.pop((group_id, partition), None)
         for transaction in [transaction for transaction in self._pending if transaction[0] == offsets_partition]:
             del self._pending[transaction]
 
     def _store(self, group_id: str, partition: TopicPartitionKey, committed: CommittedOffset, number: int) -> None:
         self._by_group.setdefault(group_id, {})[partition] = committed
+        self._by_topic.setdefault(partition[0], {})[group_id, partition] = None
         self._commit_numbers[group_id, partition] = number
+
+    def _forget_partition(self, group_id: str, partition: TopicPartitionKey) -> None:
+        rows = self._by_topic[partition[0]]
+        del rows[group_id, partition]
+        if not rows:
+            del self._by_topic[partition[0]]
 
     def _next_commit_number(self) -> int:
         """The number of a commit, which orders commits independently of the ends of transactions."""

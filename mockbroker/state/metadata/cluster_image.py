@@ -271,7 +271,7 @@ class ClusterImage(msgspec.Struct):
         if topic is not None:
             return topic
         if self.is_cold:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{INTERNAL_TOPICS[kind].name} has not been made")
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return self.ensure_internal_topic(kind)
 
     def has_internal_topic(self, kind: CoordinatorKind) -> bool:

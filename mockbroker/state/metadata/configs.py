@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from itertools import takewhile
 
 import msgspec
 
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigKey, ConfigType, Scope, Value
+from mockbroker.config.limits import parse_limits
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
@@ -51,6 +53,9 @@ TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
 }
 
+#: After changes of more resources than this it is no longer known which have changed.
+_CHANGES_KEPT = 10_000
+
 #: Broker names of group keys that do not begin with "group." and the key's own name.
 _GROUP_SYNONYMS: Mapping[str, str] = {"streams.assignor.name": "group.streams.assignors"}
 
@@ -83,6 +88,16 @@ class Resource(msgspec.Struct, frozen=True):
 
     kind: ResourceKind
     name: str
+
+    @property
+    def is_topic(self) -> bool:
+        """Whether its configuration concerns only the topic of this name."""
+        return self.kind is ResourceKind.TOPIC
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether its configuration may concern every topic."""
+        return self.kind is ResourceKind.BROKER
 
 
 class EffectiveConfig(Mapping[str, Value]):
@@ -139,6 +154,7 @@ class Configs:
         earliest: EarliestDeadline | None = None,
     ) -> None:
         self.static = config
+        self.batch_limits = parse_limits(config.given).batch
         self.node_static: dict[int, BrokerConfig] = {}
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
@@ -149,6 +165,9 @@ class Configs:
         self._overrides: dict[Resource, dict[str, str]] = {}
         self._effective: dict[tuple[ResourceKind, str], dict[int | None, EffectiveConfig]] = {}
         self._listeners: list[ConfigListener] = []
+        # The generation of the last change of each resource, the newest last, since one generation.
+        self._last_changes: dict[Resource, int] = {}
+        self._changes_known_since = 0
         if elr:
             self.set_overrides(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
 
@@ -215,13 +234,25 @@ class Configs:
             self._overrides[resource] = dict(given)
         else:
             self._overrides.pop(resource, None)
-        self._count_change()
+        self._count_change(resource)
         self.changes[resource.kind] += 1
         for listener in self._listeners:
             listener(resource, before, given)
 
-    def _count_change(self) -> None:
+    def resources_changed_since(self, generation: int) -> list[Resource] | None:
+        """The resources whose own texts have changed since a generation, deleted ones included; None if unknown."""
+        if generation < self._changes_known_since:
+            return None
+        changes = self._last_changes
+        return list(takewhile(lambda resource: changes[resource] > generation, reversed(changes)))
+
+    def _count_change(self, resource: Resource) -> None:
         self.generation += 1
+        if len(self._last_changes) >= _CHANGES_KEPT:
+            self._last_changes.clear()
+            self._changes_known_since = self.generation - 1
+        self._last_changes.pop(resource, None)
+        self._last_changes[resource] = self.generation
         self._earliest.ms = UNKNOWN_MS
 
     def add_listener(self, listener: ConfigListener) -> None:
@@ -250,7 +281,7 @@ class Configs:
         """Remove the configuration of a deleted topic or group."""
         self._overrides.pop(resource, None)
         self._effective.pop((resource.kind, resource.name), None)
-        self._count_change()
+        self._count_change(resource)
 
     def value(self, resource: Resource, key: ConfigKey, node_id: int | None = None) -> Value:
         """The effective typed value of a key of this resource. node_id: the broker, where it is a topic or group."""

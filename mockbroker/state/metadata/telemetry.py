@@ -15,7 +15,7 @@ import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
-from kwire.records.compression import decompress
+from kwire.records.compression import measure_decompressed
 from kwire.records.record import Codec
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.java.hash_order import JavaSet, signed32, uuid_hash
@@ -164,7 +164,7 @@ class ClientTelemetry:
 def _can_decompress(push: MetricsPush) -> bool:
     """Whether the metrics, if there are any, are data of their codec; what they contain is not read."""
     try:
-        decompress(Codec(push.compression_type), push.metrics)
+        measure_decompressed(Codec(push.compression_type), push.metrics)
     except WireError:
         return not push.metrics
     return True

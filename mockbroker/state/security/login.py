@@ -15,6 +15,10 @@ class InvalidCredentials(Exception):
     """An authentication failure without details for the client; the message is for the log and holds no secret."""
 
 
+class DefectiveClient(InvalidCredentials):
+    """A failure by a known defect of a client, which the log names beside the client's software."""
+
+
 class LoginAborted(Exception):
     """A message at which Kafka closes the connection without an answer; the text is for the log."""
 

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from kwire.scram import ITERATIONS_MIN, ScramMechanism, from_saslname, xor_bytes
-from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, LoginAnswer, LoginRefused
+from mockbroker.state.security.login import (
+    AuthenticatedPrincipal,
+    DefectiveClient,
+    InvalidCredentials,
+    LoginAnswer,
+    LoginRefused,
+)
+from mockbroker.state.security.scram_defects import find_defect
 
 ITERATIONS_MAX = 16_384
 """The largest iteration count that Kafka accepts for a user's credential."""
@@ -109,10 +116,21 @@ class ScramLogin:
         self._challenge = f"r={self._nonce},s={salt},i={user.credential.iterations}"
         return self._challenge.encode()
 
+    def _explain_nonce(self, nonce: str, user: ScramUser) -> InvalidCredentials:
+        """Why the nonce of a final message is another one than that of the challenge."""
+        client = self._nonce.removesuffix(self._server_nonce)
+        salt = base64.b64encode(user.credential.salt).decode()
+        defect = find_defect(nonce, client=client, server=self._server_nonce, salt=salt)
+        if defect is not None:
+            return DefectiveClient(f"an invalid final message of SCRAM: {defect}")
+        return InvalidCredentials("a final message of SCRAM with the nonce of another exchange")
+
     def _handle_final(self, text: str, user: ScramUser) -> LoginAnswer:
         match = _FINAL.fullmatch(text)
-        if match is None or match["nonce"] != self._nonce:
-            raise InvalidCredentials("an invalid final message of SCRAM, or one of another exchange")
+        if match is None:
+            raise InvalidCredentials("an invalid final message of SCRAM")
+        if match["nonce"] != self._nonce:
+            raise self._explain_nonce(match["nonce"], user)
         auth_message = f"{self._first_bare},{self._challenge},c={match['channel']},r={self._nonce}".encode()
         credential, proof = user.credential, base64.b64decode(match["proof"])
         signature = self._mechanism.mac(credential.stored_key, auth_message)

@@ -142,6 +142,13 @@ class ShareGroup(EpochGroup[ShareMember]):
             self.empty_since_ms = now_ms
         return now_ms - self.empty_since_ms >= retention_ms
 
+    def next_expiration_ms(self, *, retention_ms: int) -> int | None:
+        """When it is expired, unless something is written before; None: never, as it has members or stored state."""
+        is_empty = not self.members and not self.partition_states.topic_ids_with_state()
+        if not is_empty or self.empty_since_ms is None or not self._rules.groups.expires_empty_groups:
+            return None
+        return self.empty_since_ms + retention_ms
+
     def subscribed_topic_names(self) -> tuple[str, ...]:
         """The topics that any member subscribes to, sorted."""
         return tuple(sorted({name for member in self.members.values() for name in member.subscribed_topic_names}))

@@ -137,6 +137,8 @@ class ShareCoordinator:
         self._leader_epochs: dict[ShareKey, int] = {}
         self._state_epochs: dict[ShareKey, int] = {}
         self._update_counts: dict[ShareKey, int] = {}
+        #: Where the records of each key are: the topic may be gone when its states are unloaded.
+        self._shards: dict[ShareKey, int] = {}
 
     def find_state(self, key: ShareKey) -> StoredState | None:
         """The stored state of a key, or None."""
@@ -217,17 +219,21 @@ class ShareCoordinator:
 
     def snapshot_cold_states(self, *, now_ms: int) -> None:
         """Write a snapshot of states without a recent one, in shards that contain newer states too (7.5)."""
-        warm = {self._shard_of(key) for key, stored in self._states.items() if stored.created_ms == stored.written_ms}
+        warm = {self._shards[key] for key, stored in self._states.items() if stored.created_ms == stored.written_ms}
         interval_ms = read_int(self._config, "share.coordinator.cold.partition.snapshot.interval.ms")
         for key, stored in list(self._states.items()):
-            if self._shard_of(key) in warm and now_ms - stored.written_ms >= interval_ms:
+            if self._shards[key] in warm and now_ms - stored.written_ms >= interval_ms:
                 fresh = replace(stored, snapshot_epoch=stored.snapshot_epoch + 1, written_ms=now_ms)
                 with suppress(KafkaError):
                     self._record_and_apply(StateSnapshot(key, fresh), now_ms)
 
+    def has_recent_states(self) -> bool:
+        """Whether a snapshot of cold states may find more, without another write."""
+        return any(stored.created_ms == stored.written_ms for stored in self._states.values())
+
     def unload_shard(self, shard: int) -> None:
-        """Remove the states of a shard that another node coordinates now; its records are in the log."""
-        for key in [key for key in self._states if self._shard_of(key) == shard]:
+        """Remove the states of a shard that another node coordinates now, or whose topic was deleted."""
+        for key in [key for key, at in self._shards.items() if at == shard]:
             self._remove_state(key)
 
     # Records.
@@ -235,6 +241,7 @@ class ShareCoordinator:
     def replay_record(self, record: StateRecord) -> None:
         """Apply a record, from an operation or from the log at a load."""
         key = record.key
+        self._shards[key] = self._shard_of(key)
         if isinstance(record, StateUpdate):
             self._raise_epoch(self._leader_epochs, key, record.leader_epoch)
             self._states[key] = self._apply_update(self._states.get(key), record)
@@ -255,7 +262,7 @@ class ShareCoordinator:
         self.replay_record(record)
 
     def _remove_state(self, key: ShareKey) -> None:
-        for table in (self._states, self._leader_epochs, self._state_epochs, self._update_counts):
+        for table in (self._states, self._leader_epochs, self._state_epochs, self._update_counts, self._shards):
             table.pop(key, None)
 
     def _build_record(self, key: ShareKey, write: StateWrite, leader_epoch: int, now_ms: int) -> StateRecord:

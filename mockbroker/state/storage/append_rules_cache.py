@@ -31,7 +31,8 @@ class AppendRulesCache:
     def current_rules(self) -> AppendRules:
         """The rules that hold now."""
         if self._rules is None or self._generation != self._configs.generation:
-            self._rules = AppendRules.from_config(self._configs.topic(self._topic_name, self._node_id))
+            config = self._configs.topic(self._topic_name, self._node_id)
+            self._rules = AppendRules.from_config(config, self._configs.batch_limits)
             self._generation = self._configs.generation
             self._on_change()
         return self._rules

@@ -7,7 +7,7 @@ that find nothing. Source: Kafka's LogManager.cleanupLogs and LogCleaner.Cleaner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -51,7 +51,9 @@ class CleanerSchedule:
         self._log_of = log_of
         self._started_ms = started_ms
         self._changed_logs: dict[TopicPartitionKey, None] = {}
-        self._nodes_of_logs: dict[TopicPartitionKey, int | None] = {}
+        # The topic of each log that is scheduled, with the broker whose settings apply; and the logs of each topic.
+        self._known_logs: dict[TopicPartitionKey, tuple[str, int | None]] = {}
+        self._logs_by_topic: dict[str, dict[TopicPartitionKey, None]] = {}
         self._rules: dict[tuple[str, int | None], CleanerRules] = {}
         # Logs whose cleaning appends can only postpone.
         self._postponed: dict[TopicPartitionKey, _LogShape] = {}
@@ -108,17 +110,34 @@ class CleanerSchedule:
 
     def _refresh(self, now_ms: int) -> None:
         if self._generation != self._configs.generation:
+            changed = self._configs.resources_changed_since(self._generation)
             self._generation = self._configs.generation
-            self._rules.clear()
-            self._postponed.clear()
-            self._changed_logs.update(dict.fromkeys(self._nodes_of_logs))
-            self._checks.clear()
+            if changed is None or any(resource.is_broker for resource in changed):
+                self._refresh_all()
+            else:
+                self._refresh_topics(resource.name for resource in changed if resource.is_topic)
         if not self._changed_logs:
             return
         keys, self._changed_logs = self._changed_logs, {}
         for key in keys:
             if not self._is_postponed(key):
                 self._schedule_log(key, self._log_of(key), now_ms)
+
+    def _refresh_all(self) -> None:
+        """The configuration of every topic may have changed, and that of the checks."""
+        self._rules.clear()
+        self._postponed.clear()
+        self._changed_logs.update(dict.fromkeys(self._known_logs))
+        self._checks.clear()
+
+    def _refresh_topics(self, names: Iterable[str]) -> None:
+        """Only these topics have changed: their cost does not depend on how many others there are."""
+        for name in names:
+            for node_id in self._checks:
+                self._rules.pop((name, node_id), None)
+            for key in self._logs_by_topic.get(name, ()):
+                self._postponed.pop(key, None)
+                self._changed_logs[key] = None
 
     def _checks_of(self, node_id: int | None) -> _NodeChecks:
         checks = self._checks.get(node_id)
@@ -140,17 +159,25 @@ class CleanerSchedule:
         return shape is not None and shape.is_unchanged()
 
     def _unschedule_log(self, key: TopicPartitionKey, now_ms: int) -> None:
-        if key in self._nodes_of_logs:
-            for check in self._checks.get(self._nodes_of_logs.pop(key), ()):
-                check.set_due(key, None, now_ms)
+        known = self._known_logs.pop(key, None)
+        if known is None:
+            return
+        name, node_id = known
+        for check in self._checks.get(node_id, ()):
+            check.set_due(key, None, now_ms)
+        self._logs_by_topic[name].pop(key)
+        if not self._logs_by_topic[name]:
+            del self._logs_by_topic[name]
 
     def _schedule_log(self, key: TopicPartitionKey, found: FoundLog | None, now_ms: int) -> None:
         self._postponed.pop(key, None)
-        if found is None or self._nodes_of_logs.get(key) != found.node_id:
+        place = None if found is None else (found.topic_name, found.node_id)
+        if self._known_logs.get(key) != place:
             self._unschedule_log(key, now_ms)
         if found is None:
             return
-        self._nodes_of_logs[key] = found.node_id
+        self._known_logs[key] = found.topic_name, found.node_id
+        self._logs_by_topic.setdefault(found.topic_name, {})[key] = None
         log, checks, rules = found.log, self._checks_of(found.node_id), self._rules_for(found)
         deletion_ms = log_cleaner.deletion_due_ms(log, rules)
         if not rules.compacts:

@@ -39,10 +39,12 @@ class PeriodicCheck(msgspec.Struct):
     def set_due(self, key: TopicPartitionKey, due_ms: int | None, now_ms: int) -> None:
         """Set the time when a log is due, 0 for the next check, or None.
 
-        A check that is no longer needed still runs, and finds nothing to do.
+        A check that is no longer needed still runs, and finds nothing to do, unless no log is due at any time.
         """
         if due_ms is None:
             self.due_ms_by_log.pop(key, None)
+            if not self.due_ms_by_log:
+                self.next_ms = None
             return
         self.due_ms_by_log[key] = due_ms
         at_ms = self._next_check_at(max(due_ms, now_ms, self.last_ms + 1))

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from kwire.records import Codec
+from mockbroker.config.limits import READ_BYTES_MAX, BatchLimits
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage.segments import RollRules
 
-#: The largest size that a batch is decompressed to. Kafka has no such limit; here it protects against decompression
-#: bombs.
-DECOMPRESSED_MAX = 256 * 1024 * 1024
+#: The largest size that a batch of a log is decompressed to. Kafka has no such limit; here it protects against
+#: decompression bombs in the files of a data directory.
+DECOMPRESSED_MAX = READ_BYTES_MAX
 
 #: The default of `flush.messages` and `flush.ms`.
 NEVER = (1 << 63) - 1
 
 #: compression.type -> codec; `producer`, which is not listed, leaves a batch as the producer compressed it.
 _CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+
+
+class ChangedResource(Protocol):
+    """A topic, a broker or another resource with a configuration."""
+
+    @property
+    def name(self) -> str:
+        """The name of the topic, the id of the broker, and so on."""
+        ...
+
+    @property
+    def is_topic(self) -> bool:
+        """Whether its configuration concerns only the topic of this name."""
+        ...
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether its configuration may concern every topic."""
+        ...
 
 
 class TopicConfigs(Protocol):
@@ -29,6 +49,10 @@ class TopicConfigs(Protocol):
     """
 
     generation: int
+    batch_limits: BatchLimits
+
+    def resources_changed_since(self, generation: int) -> Iterable[ChangedResource] | None:
+        """The resources whose own configuration has changed since a generation, None if it is unknown."""
 
     def topic(self, name: str, node_id: int | None = None) -> Mapping[str, object]:
         """The effective configuration of a topic; node_id is None for a log without a broker."""
@@ -50,7 +74,8 @@ class FlushRules(msgspec.Struct, frozen=True):
 class AppendRules(msgspec.Struct, frozen=True):
     """The topic configuration that appends depend on. Times in milliseconds, sizes in bytes. flush: None for never.
 
-    record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit.
+    record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit. limits: of this
+    broker, for compressed batches.
     """
 
     compacted: bool
@@ -63,10 +88,11 @@ class AppendRules(msgspec.Struct, frozen=True):
     codec: Codec | None
     level: int | None
     flush: FlushRules | None = None
+    limits: BatchLimits = BatchLimits()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, object]) -> AppendRules:
-        """Read them from a topic's effective configuration."""
+    def from_config(cls, config: Mapping[str, object], limits: BatchLimits | None = None) -> AppendRules:
+        """Read them from a topic's effective configuration. limits: None for the defaults."""
         policy, compression = config["cleanup.policy"], config["compression.type"]
         assert isinstance(policy, list)
         assert isinstance(compression, str)
@@ -83,6 +109,7 @@ class AppendRules(msgspec.Struct, frozen=True):
             codec=_CODECS.get(compression),
             level=level if isinstance(level, int) else None,
             flush=flush_rules(config),
+            limits=BatchLimits() if limits is None else limits,
         )
 
 

@@ -284,6 +284,8 @@ class LogStore:
         return FoundLog(topic.name, log, None if leader < 0 else leader)
 
     def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+        if change not in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
+            return  # The logs of new partitions are created on first use.
         for partition in topic.partitions:
             key = (topic.topic_id, partition.index)
             if change is TopicChange.DELETED:
@@ -293,12 +295,12 @@ class LogStore:
                 self._files.pop(key, None)
                 self._rules.pop(key, None)
                 self._stopped_replicas.pop(key, None)
-                self._reschedule_log(key)
+                if deleted is not None:
+                    self._reschedule_log(key)
             elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
                 self._on_leader_change(key, partition)
-            if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
-                # Requests that wait for records of this partition have to fail.
-                self._wake(("log", *key))
+            # Requests that wait for records of this partition have to fail.
+            self._wake(("log", *key))
 
     def _reschedule_log(self, key: TopicPartitionKey) -> None:
         """A log was deleted, or has another leader, whose settings apply."""

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kwire.error_codes import ErrorCode
-from kwire.errors import CorruptRecords, WireError
+from kwire.errors import CorruptRecords, LimitExceeded, WireError
 from kwire.records import Batch, Codec, Record, TimestampType, parse_header, write_batch
+from mockbroker.config.limits import COMPRESSED_RECORDS
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.storage.log_config import DECOMPRESSED_MAX, AppendRules
-from mockbroker.state.storage.record_scan import RecordScan, scan_records
+from mockbroker.state.storage.log_config import AppendRules
+from mockbroker.state.storage.record_scan import BatchLimitError, RecordScan, scan_records
+
+#: A batch of a few hundred bytes can hold many records that are rejected, each with a row in the response.
+_RECORD_ERRORS_MAX = 10_000
 
 
 class RecordsRefusedError(KafkaError):
@@ -71,11 +75,14 @@ def validate_records(batch: Batch, rules: AppendRules, *, now_ms: int) -> bytes 
 
     Returns: the rewritten batch, or None when its own bytes can be stored.
     """
+    limits = rules.limits
     try:
-        record_scan = scan_records(batch, DECOMPRESSED_MAX, rules.record_bytes_max)
+        record_scan = scan_records(batch, limits, rules.record_bytes_max)
         if record_scan is not None and _is_storable_as_is(batch, record_scan, rules, now_ms):
             return None
-        records = batch.records(DECOMPRESSED_MAX, strict=False)
+        records = batch.records(limits.decompressed_bytes, strict=False, max_count=limits.compressed_records)
+    except LimitExceeded as error:
+        raise BatchLimitError(str(error), COMPRESSED_RECORDS, limits.compressed_records) from None
     except WireError as damage:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(damage)) from None
     check_records(batch, records, rules, now_ms=now_ms)
@@ -83,10 +90,12 @@ def validate_records(batch: Batch, rules: AppendRules, *, now_ms: int) -> bytes 
 
 
 def check_records(batch: Batch, records: Sequence[Record], rules: AppendRules, *, now_ms: int) -> None:
-    """Reject invalid records, with the reason for each."""
+    """Reject invalid records, with the reason for each of the first; Kafka reports all of them."""
     errors: list[tuple[int, str]] = []
     mistimed = False
     for index, record in enumerate(records):
+        if len(errors) == _RECORD_ERRORS_MAX:
+            break
         if rules.compacted and record.key is None:
             errors.append((index, "a compacted topic does not accept a record without a key"))
         elif (why := _time_error(batch, record, rules, now_ms)) is not None:

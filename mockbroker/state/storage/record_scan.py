@@ -10,12 +10,16 @@ from __future__ import annotations
 import msgspec
 
 from kwire.error_codes import ErrorCode
+from kwire.errors import LimitExceeded
 from kwire.records import Batch, Codec
 from kwire.records.batch import HEADER_SIZE
-from kwire.records.compression import RECORD_COST, decompress
+from kwire.records.compression import decompress
 from kwire.records.native_codec import SCAN_RECORDS
 from kwire.records.varint import UnreadableVarintError, read_raw_varint
+from mockbroker.config.limits import COMPRESSED_RECORDS, DECOMPRESSED_BYTES, BatchLimits
 from mockbroker.kafka_error import KafkaError
+
+_NO_LIMIT = 1 << 62
 
 
 class RecordScan(msgspec.Struct, frozen=True, gc=False):
@@ -27,24 +31,53 @@ class RecordScan(msgspec.Struct, frozen=True, gc=False):
     consecutive: bool
 
 
-def scan_records(batch: Batch, max_bytes: int, record_bytes_max: int) -> RecordScan | None:
+class BatchLimitError(KafkaError):
+    """A compressed batch above a limit of this broker, which Kafka does not have: its message is sent.
+
+    MESSAGE_TOO_LARGE: a Java producer then splits the batch, and sends its parts.
+    """
+
+    def __init__(self, what: str, property_name: str, limit: int) -> None:
+        super().__init__(ErrorCode.MESSAGE_TOO_LARGE, f"{what}; {property_name} is {limit}")
+
+
+def scan_records(batch: Batch, limits: BatchLimits, record_bytes_max: int) -> RecordScan | None:
     """Scan the records; None when they need the full decoder: invalid data, without the accelerator also headers and
     wide varints.
 
-    max_bytes: of all records, decompressed. record_bytes_max: of each record in a compressed batch.
-    Raises: what `decompress` raises; INVALID_RECORD for a record above the limit.
+    record_bytes_max: of each record in a compressed batch.
+    Raises: CorruptRecords for data that cannot be decompressed; BatchLimitError; INVALID_RECORD for a record above the
+    limit.
     """
-    data: bytes | memoryview = batch.raw[HEADER_SIZE:]
     codec = batch.codec
-    if codec is not Codec.NONE:
-        data = decompress(codec, data, max_bytes)
+    if codec is Codec.NONE:
+        return _scan(batch.raw[HEADER_SIZE:], batch, _NO_LIMIT, _NO_LIMIT)
+    count_max, bytes_max = limits.compressed_records, limits.decompressed_bytes
+    if batch.count > count_max:
+        raise BatchLimitError(f"{batch.count} compressed records", COMPRESSED_RECORDS, count_max)
+    try:
+        data = decompress(codec, batch.raw[HEADER_SIZE:], bytes_max)
+    except LimitExceeded:
+        what = f"{batch.size} bytes decompress to more than is allowed"
+        raise BatchLimitError(what, DECOMPRESSED_BYTES, bytes_max) from None
+    return _scan(data, batch, count_max - batch.count, record_bytes_max)
+
+
+def _scan(data: bytes | memoryview, batch: Batch, headers_max: int, record_bytes_max: int) -> RecordScan | None:
+    if SCAN_RECORDS is None:
         if len(data) > record_bytes_max:
-            _check_record_sizes(data, batch.count, record_bytes_max)
-    # The full decoder limits the count of compressed records, so those that only the accelerator scans are limited.
-    if SCAN_RECORDS is not None and (codec is Codec.NONE or batch.count * RECORD_COST <= max_bytes):
-        found = SCAN_RECORDS(data, batch.count, batch.base_timestamp)
-        return None if found is None else RecordScan(*found)
-    return scan_payload(bytes(data), batch.count, batch.base_timestamp)
+            _check_record_sizes(bytes(data), batch.count, record_bytes_max)
+        return scan_payload(bytes(data), batch.count, batch.base_timestamp)
+    found = SCAN_RECORDS(data, batch.count, batch.base_timestamp)
+    if found is None:
+        return None
+    *scanned, header_count, size_max = found
+    if size_max > record_bytes_max:
+        _check_record_sizes(bytes(data), batch.count, record_bytes_max)
+    if header_count > headers_max:
+        what = f"{batch.count} compressed records with {header_count} headers"
+        raise BatchLimitError(what, COMPRESSED_RECORDS, headers_max + batch.count)
+    return RecordScan(*scanned)
 
 
 def scan_payload(data: bytes, count: int, base_timestamp: int) -> RecordScan | None:

@@ -89,17 +89,20 @@ def _reading_difference(body: bytes, count: int, chance: random.Random) -> str |
     count = chance.choice((count, count, count, count + 1, 0, 2**31 - 1))
     base = BatchBase(count, chance.choice((0, 5, 2**63 - 10)), chance.choice(_TIMES), None, 0)
     given = f"{count} records in {body.hex()}, base offset {base.offset}, base timestamp {base.timestamp}"
-    native, strict = RECORD_CODEC.read(body, base), _read_by_python_code(body, base, strict=True)
-    if native is not None and native != strict:
-        return f"{given}: the extension reads {native!r}, the Python code {strict!r}"
+    for is_strict in (True, False):
+        native, pure = RECORD_CODEC.read(body, base, is_strict), _read_by_python_code(body, base, strict=is_strict)
+        if (native is None) != isinstance(pure, WireError) or (native is not None and native != pure):
+            return f"{given}, strict {is_strict}: the extension reads {native!r}, the Python code {pure!r}"
     scan = SCAN_RECORDS(body, count, base.timestamp)
     if scan is None:
         return None
-    # As Kafka's broker, a scan accepts header names that are not UTF-8.
+    # As Kafka's broker, a scan accepts header names that are not UTF-8, and any negative length as null.
     lenient = _read_by_python_code(body, base, strict=False)
     if isinstance(lenient, WireError):
         return f"{given}: scanned as {scan}, but the Python code refuses it: {lenient}"
     times = [record.timestamp for record in lenient]
+    if lenient and scan[4] != sum(len(record.headers) for record in lenient):
+        return f"{given}: scanned as {scan}, but the records are {lenient!r}"
     if lenient and scan[:3] != (min(times), max(times), any(record.key is None for record in lenient)):
         return f"{given}: scanned as {scan}, but the records are {lenient!r}"
     return None

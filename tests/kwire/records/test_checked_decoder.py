@@ -9,8 +9,19 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.errors import CorruptRecords, InvalidLength, InvalidUtf8, InvalidVarint, Truncated, UnexpectedNull, WireError
+from kwire.errors import (
+    CorruptRecords,
+    InvalidLength,
+    InvalidUtf8,
+    InvalidVarint,
+    LimitExceeded,
+    Truncated,
+    UnexpectedNull,
+    WireError,
+)
 from kwire.records import Batch, Codec, Record, parse_header, read_batches, write_batch
+from kwire.records.record import BatchBase
+from kwire.records.record_decoder import decode_records_pure
 from tests.support.memory import memory_below
 
 BODY_AT = 61
@@ -142,3 +153,39 @@ def test_offsets_beyond_64_bits_are_rejected_with_the_header() -> None:
 
     with pytest.raises(CorruptRecords, match="base offset"):
         parse_header(bytes(data))
+
+
+def test_the_headers_of_a_compressed_batch_are_limited_with_its_records() -> None:
+    """A few hundred bytes hold a million empty headers, which as objects would take a hundred megabytes."""
+    rows = [Record(at, 0, None, None, (("", None),) * 100) for at in range(10)]
+    batch = parse_header(write_batch(rows, codec=Codec.GZIP))
+
+    assert batch.records(max_count=1010) == rows
+    for count in (1009, 10, 9):
+        with pytest.raises(LimitExceeded):
+            batch.records(max_count=count)
+    large = parse_header(write_batch([Record(0, headers=(("", None),) * 3_000_000)], codec="zstd"))
+    with memory_below(20 << 20), pytest.raises(LimitExceeded):
+        large.records()
+
+
+def test_headers_above_the_limit_are_found_without_the_accelerator() -> None:
+    rows = [Record(at, 0, None, None, (("", b"\xff"),) * 100) for at in range(10)]
+    body = write_batch(rows)[BODY_AT:]
+    base = BatchBase(10, 0, 0, None, 0)
+
+    assert decode_records_pure(body, base, headers_max=1000) == rows
+    with pytest.raises(LimitExceeded, match=r"records\[9\]\.headers"):
+        decode_records_pure(body, base, headers_max=999)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_each_invalid_record_costs_one_record_not_the_whole_batch(strict: bool) -> None:
+    """Lengths of -2, which Kafka reads as null, and an invalid last record: the path is built only for the error."""
+    count = 20_000
+    body = b"\x0c\0\0\0\x03\x01\0" * (count - 1) + b"\x0c\0\0\0\x01\x01\x09"
+    with pytest.raises(WireError, match=r"records\[0\]\.key" if strict else rf"records\[{count - 1}\]\.headers"):
+        framed(body, count).records(strict=strict)
+    if not strict:
+        valid = framed(body[:-1] + b"\0", count).records(strict=False)
+        assert {(record.key, record.value) for record in valid} == {(None, None)}

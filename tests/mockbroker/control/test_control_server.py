@@ -6,10 +6,14 @@ import re
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+from kwire import MissingExtra
 from mockbroker import Cluster, ConfigError, cli
+from mockbroker.control import options
 from tests.support.brokers.control_client import ControlClient
 from tests.support.brokers.threads import cluster_threads
 from tests.support.stubborn_clients import OF_CONTROL, OpenClient, stop_within_limit
@@ -95,15 +99,59 @@ def test_the_command_prints_the_url_as_its_second_line_and_is_ended_over_it() ->
     assert "Traceback" not in log
 
 
-def test_without_its_packages_the_error_has_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cluster_threads()
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "mockbroker.control.control_server", raising=False)
-    cluster = Cluster(control=0)
+@pytest.mark.parametrize("package", ["uvicorn", "starlette"])
+def test_without_its_packages_nothing_starts_and_the_error_has_the_command_that_installs_them(
+    package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == package else find_spec(name))
 
-    with pytest.raises(ImportError, match=r"pip install 'kwire\[control\]'"):
-        cluster.start()
+    with pytest.raises(MissingExtra, match=r"the control over HTTP needs .*pip install .*\[control\]"):
+        Cluster(control=0, data_dir=tmp_path / "data")
+    assert cli.main(["--port", "0", "--control", "0", "--data-dir", str(tmp_path / "data")]) == 2
+    assert cli.main(["proxy", "--upstream", "127.0.0.1:1", "--control", "0"]) == 2
+    assert capsys.readouterr().err.count("pip install") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+_LOADED = """
+import sys, mockbroker
+with mockbroker.Cluster(control=0) as cluster:
+    before = {name for name in ("uvicorn", "starlette", "mockbroker.control.routes") if name in sys.modules}
+    assert before == set(), before
+    import urllib.request
+    assert urllib.request.urlopen(cluster.control_url + "/v1/clock").status == 200
+    assert "uvicorn" in sys.modules
+"""
+
+
+def test_the_http_server_is_loaded_with_the_first_connection() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_control_that_nobody_uses_ends_with_its_cluster() -> None:
+    before = cluster_threads()
+    with Cluster(control=0) as cluster:
+        url = cluster.control_url
+        assert cluster_threads() - before
+
     assert cluster_threads() <= before
+    with pytest.raises(ConnectionRefusedError):
+        ControlClient(url).send("GET", "/v1/cluster")
+
+
+def test_a_control_that_cannot_be_loaded_closes_its_socket_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Cluster(control=0) as cluster:
+        monkeypatch.setitem(sys.modules, "uvicorn", None)
+        monkeypatch.delitem(sys.modules, "mockbroker.control.control_server", raising=False)
+        with pytest.raises(OSError):  # noqa: PT011 - refused or reset.
+            ControlClient(cluster.control_url).send("GET", "/v1/cluster")
+
+    assert "cannot be served" in caplog.text
+    assert "uvicorn" in caplog.text
 
 
 @pytest.mark.parametrize("open_client", OF_CONTROL)

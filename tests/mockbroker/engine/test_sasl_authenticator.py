@@ -65,6 +65,23 @@ def test_a_failed_scram_login_without_header_closes_at_once(broker: Broker) -> N
     assert isinstance(end, Close)
 
 
+@pytest.mark.parametrize("software", ["librdkafka", ""])
+def test_a_known_defect_of_a_client_is_named_with_its_software(broker: Broker, software: str) -> None:
+    broker.core.state.security.add_scram("SCRAM-SHA-256=[name=alice,password=secret,iterations=4096]")
+    broker.connect("a", listener="IN")
+    if software:
+        broker.call(ApiVersionsRequest(client_software_name=software, client_software_version="2.3.0"), 3)
+    broker.call(SaslHandshakeRequest("SCRAM-SHA-256"), 1)
+    first = broker.call(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc"), 2)
+    nonce = bytes(first.auth_bytes).decode().partition(",")[0].removeprefix("r=")
+    broker.send(SaslAuthenticateRequest(auth_bytes=f"c=biws,r=abc{nonce},p=AAAA".encode()), 2)
+    broker.advance(DELAY_MS)
+
+    reason = broker.closed["a"]
+    assert "has the nonce of the client twice, as librdkafka before 2.6.1 sends it; Kafka 4 refuses it too" in reason
+    assert reason.endswith("(this client is librdkafka 2.3.0)" if software else "it too")
+
+
 def test_a_failed_login_is_answered_after_the_delay_and_then_closed(broker: Broker) -> None:
     assert log_in_plain(broker, "alice", "wrong") is None
     broker.advance(DELAY_MS - 1)

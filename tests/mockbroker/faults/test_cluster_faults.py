@@ -53,6 +53,18 @@ def test_a_node_chosen_by_the_seed_is_down_again_and_again() -> None:
     assert _running(broker) == [0, 1, 2]
 
 
+def test_a_node_is_chosen_of_those_that_run_and_none_if_there_is_none() -> None:
+    broker = FaultyBroker(nodes=1)
+    broker.faults.schedule("kill-node", node=0, for_ms=500)
+    later = broker.faults.schedule("kill-node", at_ms=100, every_ms=500, for_ms=100, times=1)
+    broker.advance(400)
+    assert (later.hits, _running(broker)) == (0, [])
+    broker.advance(400)
+
+    assert later.hits == 1
+    assert "no node is running" in later.near_misses[0]
+
+
 def test_a_paused_node_handles_its_requests_at_the_end_and_in_order() -> None:
     broker = FaultyBroker(nodes=2)
     pause = broker.faults.schedule("pause-node", node=1, for_ms=500)

@@ -26,10 +26,7 @@ def test_a_line_has_logger_level_message_fields_and_its_caller(caplog: pytest.Lo
     _LOG.debug("d %(n)d", n=1)
     _LOG.info("i %(n)d", about="one", n=2)
     _LOG.warning("w %(client)r", client="a")
-    try:
-        raise ValueError("odd")
-    except ValueError:
-        _LOG.exception("e %(n)d", n=3)
+    _LOG.error("e %(n)d", ValueError("odd"), n=3)
 
     assert [(record.levelname, record.getMessage(), _fields(record)) for record in caplog.records] == [
         ("DEBUG", "d 1", {"n": 1}),

@@ -77,7 +77,7 @@ def test_a_tls_handshake_that_does_not_progress_is_given_up_at_the_end(
     async def accept_and_give_up() -> socket.socket:
         listening = bound_socket()
         handshakes = Handshakes()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=tls, handshakes=handshakes)
+        acceptor = Acceptor(listening, RefusingProtocol, tls=lambda: tls, handshakes=handshakes)
         client = socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S)
         while not handshakes.tasks:
             await next_turn()

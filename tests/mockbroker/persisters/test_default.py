@@ -155,6 +155,22 @@ def test_7_6_in_a_cold_cluster_the_coordinator_is_looked_for_and_its_topic_made(
     assert 1_600 <= answers.at_ms[0] <= 2_400
 
 
+def test_7_6_where_all_brokers_are_fenced_the_coordinator_cannot_be_looked_for() -> None:
+    """Source: Kafka's PersisterStateManager.SendThread.generateRequests, which does not try again."""
+    broker = Broker(topics={"t": 1}, nodes=2, config={"mockbroker.cold.coordinators": "true"})
+    answers = Answers(broker)
+    broker.metadata.fenced.update(broker.metadata.node_ids)
+    _persister(broker).initialize_states(_key(broker), state_epoch=1, done=answers.done, now_ms=broker.now_ms)
+    assert answers.codes == []
+    broker.advance(0)
+
+    assert answers.codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    broker.metadata.fenced.clear()
+    _persister(broker).initialize_states(_key(broker), state_epoch=1, done=answers.done, now_ms=broker.now_ms)
+    broker.advance(3_000)
+    assert answers.codes[1:] == [ErrorCode.NONE]
+
+
 @pytest.mark.parametrize(("release", "start"), [("4.3", 0), ("4.4", 5)])
 def test_7_6_a_write_that_is_tried_again_may_undo_a_later_one(release: str, start: int) -> None:
     """As three nodes of 4.3.0 were seen to do: see docs/simulator.md. In 4.4.0 the start offset is not lowered."""

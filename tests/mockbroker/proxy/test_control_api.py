@@ -31,6 +31,7 @@ _IN_OPERATIONS = {
     "has_faults": "listFaults",
     "share_edition": "getExchangeBytes",
     "wait_for_request": "waitForRequest",
+    "listeners": "listListeners",
 }
 _PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "journal", "control_url", "requests"}
 _ASSERTIONS = {"assert_conformant", "assert_sent", "assert_never", "assert_count", "assert_order"}

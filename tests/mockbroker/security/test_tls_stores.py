@@ -11,7 +11,7 @@ import pytest
 from kwire import Client
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster, ConfigError
-from mockbroker.security.tls_stores import key_store_texts, trust_store_text
+from mockbroker.security.tls_stores import read_key_store, trust_store_text
 from tests.support.java_stores import KEY_PASSWORD, STORE_PASSWORD, add_key, add_trusted, export_certificate, keytool
 
 pytestmark = pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_password_of_the_store_is_that_of_its_keys_by_default(tmp_path: Path
     path = tmp_path / "store.jks"
     add_key(path, "broker", key_password=STORE_PASSWORD)
 
-    assert len(key_store_texts(str(path), STORE_PASSWORD, None)) == 1
+    assert len(read_key_store(str(path), STORE_PASSWORD, None).texts) == 1
 
 
 def test_a_client_is_trusted_by_a_trust_store(store: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_client_is_trusted_by_a_trust_store(store: Path, tmp_path: Path) -> No
     add_trusted(trust, "client", export_certificate(store, "one"))
     client = tmp_path / "client.pem"
     one = export_certificate(store, "one")
-    texts = key_store_texts(str(store), STORE_PASSWORD, KEY_PASSWORD)
+    texts = read_key_store(str(store), STORE_PASSWORD, KEY_PASSWORD).texts
     client.write_text(next(text for text in texts if ssl.DER_cert_to_PEM_cert(one) in text))
     trusted = {
         "ssl.truststore.location": trust,
@@ -101,7 +101,7 @@ def test_wrong_passwords_are_refused_and_not_shown(
     store: Path, passwords: tuple[str | None, str | None], reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=reason) as refused:
-        key_store_texts(str(store), *passwords)
+        read_key_store(str(store), *passwords)
     assert "secret" not in str(refused.value)
 
 
@@ -110,7 +110,7 @@ def test_stores_without_what_is_needed_are_refused(store: Path, tmp_path: Path) 
     add_trusted(trust, "client", export_certificate(store, "one"))
     assert trust_store_text(str(trust), STORE_PASSWORD).count("BEGIN CERTIFICATE") == 1
     with pytest.raises(ConfigError, match="the store has no private key"):
-        key_store_texts(str(trust), STORE_PASSWORD, None)
+        read_key_store(str(trust), STORE_PASSWORD, None)
 
     keytool(trust, "-delete", "-alias", "client")
     with pytest.raises(ConfigError, match="the store has no certificate"):
@@ -123,5 +123,5 @@ def test_a_file_that_is_no_store_is_refused_by_its_name(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"store: neither a JKS nor a PKCS12 store, or a wrong password"):
         Cluster(properties=_properties(path)).start()
-    with pytest.raises(ConfigError, match=r"ssl\.keystore: the key and certificates cannot be used"):
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location: the key and certificates cannot be used"):
         Cluster(properties=_properties(tmp_path / "nowhere")).start()

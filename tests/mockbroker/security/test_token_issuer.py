@@ -76,5 +76,5 @@ def test_a_client_is_checked_if_one_was_named(tmp_path: Path) -> None:
 def test_without_the_library_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'kwire\[oauth\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[oauth\]"):
         TokenIssuer(tmp_path / "jwks.json")

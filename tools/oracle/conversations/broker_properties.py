@@ -126,6 +126,8 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
     },
     "cold": {"auto.create.topics.enable": "false"},
+    # Its coordinators' topics do not exist before the script uses them. A real broker ignores the second property.
+    "new-coordinators": {"auto.create.topics.enable": "false", "mockbroker.cold.coordinators": "true"},
     "unstable": {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"},
     "defaults": {"auto.create.topics.enable": "true"},
     "limits": {
@@ -273,11 +275,21 @@ ONE_BY_ONE = frozenset({"acl", "admin", "limits"})
 
 #: Brokers that run a single script.
 SINGLE_USE = frozenset(
-    {"acl-locked", "cold", "cold-snapshots", "dead-letters-alone", "kraft", "pruning", "sasl-tokens", "unregistered"}
+    {
+        "acl-locked",
+        "cold",
+        "cold-snapshots",
+        "dead-letters-alone",
+        "kraft",
+        "new-coordinators",
+        "pruning",
+        "sasl-tokens",
+        "unregistered",
+    }
 )
 
 #: Brokers whose coordinators have had no request before.
-COLD = frozenset({"cold"})
+COLD = frozenset({"cold", "new-coordinators"})
 
 
 def properties(name: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kwire.client import ClientError
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
+from mockbroker.engine.internal_errors import collect_internal_errors
 from tools.oracle.conversations.broker_properties import virtual_broker
 from tools.oracle.conversations.socket_brokers import RealTimeBroker
 from tools.oracle.fuzz.accepted_differences import without_accepted
@@ -78,9 +79,9 @@ class ShrunkScript(NamedTuple):
 
 
 def play_batch(target: FuzzTarget, numbers: Sequence[int], threads: int) -> BatchResult:
-    """Play the sequences of these numbers, several at a time."""
+    """Play the sequences of these numbers, several at a time; internal errors of mockbroker are failures."""
     result = BatchResult()
-    with ThreadPoolExecutor(threads) as pool:
+    with collect_internal_errors() as found, ThreadPoolExecutor(threads) as pool:
         for number, outcome in zip(
             numbers, pool.map(lambda number: _play_number(target, number), numbers), strict=True
         ):
@@ -88,6 +89,7 @@ def play_batch(target: FuzzTarget, numbers: Sequence[int], threads: int) -> Batc
                 result.failures.append(f"sequence {number}: {outcome}")
             else:
                 _add_outcome(result, number, *outcome)
+    result.failures += (f"sequences {numbers[0]} to {numbers[-1]}: {line}" for line in found)
     return result
 
 

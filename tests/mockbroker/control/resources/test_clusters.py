@@ -74,6 +74,21 @@ def test_the_clock_is_frozen_moved_and_resumed(kafka: Cluster, client: ControlCl
     assert client.ask("POST", "/v1/clock/resume")["mode"] == "running"
 
 
+def test_a_move_of_the_clock_beyond_its_limit_is_answered_with_how_far_it_came() -> None:
+    replication = {"mockbroker.replication": "real", "default.replication.factor": "3"}
+    with Cluster(nodes=3, topics=["orders"], properties=replication, control=0) as kafka:
+        client = ControlClient(kafka.control_url)
+        client.ask("POST", "/v1/clock/freeze")
+        before_ms = client.get("/v1/clock")["nowMs"]
+        body = {"durationMs": 100 * 365 * 24 * 3_600_000, "timeoutMs": 50}
+        answer = client.send("POST", "/v1/clock/advance", body)
+        moved_ms = client.get("/v1/clock")["nowMs"] - before_ms
+
+    assert (answer.status, answer.problem) == (409, "wait-timeout")
+    assert moved_ms > 0
+    assert answer.body["seen"].startswith(f"it was moved by {moved_ms} ms, with deadlines at ")
+
+
 @pytest.mark.parametrize(("action", "body"), [("advance", {"durationMs": -1}), ("auto", {"settleMs": -1})])
 def test_a_negative_time_is_refused(client: ControlClient, action: str, body: dict[str, int]) -> None:
     before = client.ask("POST", "/v1/clock/freeze")

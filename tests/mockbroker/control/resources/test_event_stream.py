@@ -172,7 +172,8 @@ def test_a_hundred_readers_get_every_event_and_leave_nothing_behind(kafka: Clust
 
     assert numbers == {tuple(range(2, 22))}
     assert kafka._control is not None
-    hub = kafka._control.hub
+    assert kafka._control.server is not None
+    hub = kafka._control.server.hub
     kafka.wait_until(lambda: hub.reader_count == 0, timeout_s=30)
 
 

@@ -260,6 +260,19 @@ def test_7_5_a_cold_share_partition_gets_a_snapshot_once(broker: StateBroker) ->
     assert len(broker.records()) <= count
 
 
+def test_7_5_times_without_anything_to_keep_up_are_left_out(broker: StateBroker) -> None:
+    broker.initialize()
+    broker.write(0, 4, start=0, count=5)
+    log = broker.core.state.nodes[broker.coordinator].share_state_log
+    first_ms = log.next_deadline_ms()
+    broker.advance(3 * INTERVAL_MS)
+
+    assert first_ms is not None
+    assert log.next_deadline_ms() is None
+    broker.write(5, 9, start=0, count=5)
+    assert log.next_deadline_ms() == first_ms + 3 * INTERVAL_MS
+
+
 def test_7_5_what_lies_before_the_last_snapshot_is_pruned() -> None:
     broker = StateBroker(**{"share.coordinator.snapshot.update.records.per.snapshot": "2"})
     broker.initialize()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kwire.error_codes import ErrorCode
+from kwire.messages.produce import PartitionProduceData
 from tests.support.brokers.broker import Broker
 from tests.support.brokers.producer import produce, record_batch
 
@@ -51,3 +54,30 @@ def test_clients_cannot_produce_to_internal_topics() -> None:
     answer = broker.call(produce(broker.topic("__consumer_offsets"), record_batch()), LATEST_PRODUCE)
 
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("null_at", [0, 1, 2])
+@pytest.mark.parametrize("acks", [-1, 1, 5])
+def test_null_records_in_one_row_append_nothing_in_the_others(null_at: int, acks: int) -> None:
+    """Source: a real 4.4.0 appends nothing, and never answers."""
+    broker = Broker(topics={"t": 3})
+    request = produce(broker.topic("t"), record_batch(), acks=acks)
+    request.topic_data[0].partition_data = [
+        PartitionProduceData(index=index, records=None if index == null_at else record_batch()) for index in range(3)
+    ]
+    rows = broker.call(request, LATEST_PRODUCE).responses[0].partition_responses
+
+    assert [row.error_code for row in rows] == [ErrorCode.INVALID_RECORD] * 3
+    assert f"t-{null_at}" in rows[0].error_message
+    assert [broker.leader_log("t", index).end_offset for index in range(3)] == [0, 0, 0]
+
+
+def test_null_records_for_an_unknown_partition_do_not_refuse_the_others() -> None:
+    """Source: a real 4.4.0 appends the other rows."""
+    broker = Broker(topics={"t": 1})
+    request = produce(broker.topic("t"), record_batch())
+    request.topic_data[0].partition_data.append(PartitionProduceData(index=7, records=None))
+    rows = broker.call(request, LATEST_PRODUCE).responses[0].partition_responses
+
+    assert [row.error_code for row in rows] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert broker.leader_log("t").end_offset == 1

@@ -8,7 +8,13 @@ import pytest
 
 from kwire.client.scram import ScramClient
 from kwire.scram import ScramMechanism
-from mockbroker.state.security.login import AuthenticatedPrincipal, InvalidCredentials, LoginRefused, PlainLogin
+from mockbroker.state.security.login import (
+    AuthenticatedPrincipal,
+    DefectiveClient,
+    InvalidCredentials,
+    LoginRefused,
+    PlainLogin,
+)
 from mockbroker.state.security.scram import ScramCredential, ScramLogin, ScramUser, credential_from_password
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -36,6 +42,31 @@ def test_the_example_of_rfc_7677() -> None:
     answer, scram_user, _ = login.handle_message(f"c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}".encode(), now_ms=0)
     assert answer == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     assert scram_user == AuthenticatedPrincipal("User:user")
+
+
+@pytest.mark.parametrize(
+    ("nonce", "defect"),
+    [
+        (f"{CLIENT_NONCE}{CLIENT_NONCE}{SERVER_NONCE}", "librdkafka before 2.6.1"),
+        (CLIENT_NONCE, "lacks the nonce of the broker"),
+        ("W22ZaJ0SNY7soEsUEjb6gQ==", "the salt instead of the nonce"),
+    ],
+)
+def test_known_defects_of_clients_are_named(nonce: str, defect: str) -> None:
+    login = _login()
+    login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode(), now_ms=0)
+
+    with pytest.raises(DefectiveClient, match=defect):
+        login.handle_message(f"c=biws,r={nonce},p=AAAA".encode(), now_ms=0)
+
+
+def test_another_nonce_is_no_known_defect() -> None:
+    login = _login()
+    login.handle_message(f"n,,n=user,r={CLIENT_NONCE}".encode(), now_ms=0)
+
+    with pytest.raises(InvalidCredentials, match="the nonce of another exchange") as refused:
+        login.handle_message(f"c=biws,r={CLIENT_NONCE}x,p=AAAA".encode(), now_ms=0)
+    assert type(refused.value) is InvalidCredentials
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)

@@ -12,11 +12,17 @@ from kwire.records import Codec, Record, native_codec, parse_header, write_batch
 from kwire.records.batch import HEADER_SIZE
 from kwire.records.record import BatchBase
 from kwire.records.record_decoder import decode_records_pure
+from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.limits import BatchLimits
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.storage import record_scan as record_scan_module
-from mockbroker.state.storage.record_scan import RecordScan, scan_payload, scan_records
+from mockbroker.state.storage.log_config import AppendRules
+from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.storage.record_scan import BatchLimitError, RecordScan, scan_payload, scan_records
 
 LIMIT = 1 << 24
+LIMITS = BatchLimits()
 blobs = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=3), blobs), max_size=1).map(tuple)
 
@@ -31,7 +37,7 @@ def test_a_scan_sees_what_the_decoder_sees(
 ) -> None:
     records = [Record(at * step, *row) for at, row in enumerate(rows)]
     batch = parse_header(write_batch(records, codec=codec))
-    record_scan = scan_records(batch, LIMIT, LIMIT)
+    record_scan = scan_records(batch, LIMITS, LIMIT)
 
     decoded = batch.records()
     expected = RecordScan(
@@ -75,7 +81,7 @@ def test_both_scans_of_damaged_records_agree_with_the_decoder_or_leave_them_to_i
         assert scan_payload(bytes(body), count, timestamp) in (None, expected)
     if scan is not None:
         found = scan(body, count, timestamp)
-        assert found is None or RecordScan(*found) == expected
+        assert found is None or RecordScan(*found[:4]) == expected
 
 
 @pytest.mark.skipif(native_codec.SCAN_RECORDS is None, reason="this process uses no accelerator")
@@ -85,30 +91,53 @@ def test_the_accelerator_scans_headers_and_wide_deltas_of_large_batches() -> Non
     assert batch.size > 64 * 1024
 
     assert scan_payload(bytes(batch.raw[HEADER_SIZE:]), batch.count, batch.base_timestamp) is None
-    assert scan_records(batch, LIMIT, LIMIT) == RecordScan(5 - 99 * 2**40, 5, keyless=False, consecutive=True)
+    assert scan_records(batch, LIMITS, LIMIT) == RecordScan(5 - 99 * 2**40, 5, keyless=False, consecutive=True)
 
 
 @pytest.mark.parametrize("size", [b"\x0d", b"\x0b", b"\x01"])
 def test_a_negative_size_is_left_to_the_decoder(size: bytes) -> None:
     batch = parse_header(write_batch([Record(0, 5)])[:HEADER_SIZE] + size + b"\0\0\0\x01\x01\0")
 
-    assert scan_records(batch, LIMIT, LIMIT) is None
+    assert scan_records(batch, LIMITS, LIMIT) is None
     assert scan_payload(bytes(batch.raw[HEADER_SIZE:]), 1, 5) is None
 
 
-def test_more_compressed_records_than_the_decoder_reads_are_not_scanned_with_headers() -> None:
-    """The same batches are accepted with and without the accelerator."""
+@pytest.mark.parametrize("with_accelerator", [True, False])
+@pytest.mark.parametrize(("limit", "accepts"), [(40, True), (39, False), (19, False)])
+def test_a_compressed_batch_has_a_limit_of_its_records_and_headers(
+    limit: int, accepts: bool, with_accelerator: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_accelerator:
+        monkeypatch.setattr(record_scan_module, "SCAN_RECORDS", None)
     rows = [Record(at, 5, None, None, (("n", None),)) for at in range(20)]
-    batch = parse_header(write_batch(rows, codec=Codec.GZIP))
+    data = write_batch(rows, codec=Codec.GZIP)
+    rules = AppendRules.from_config(Configs(BrokerConfig()).topic("t"), BatchLimits(compressed_records=limit))
+    log = PartitionLog(lambda: rules)
 
-    assert scan_records(batch, 20 * 64 - 1, LIMIT) is None
+    if accepts:
+        assert log.append(data, now_ms=5).last_offset == 19
+        return
+    with pytest.raises(BatchLimitError, match=f"mockbroker.batch.compressed.records is {limit}") as refused:
+        log.append(data, now_ms=5)
+    assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    uncompressed = log.append(write_batch(rows), now_ms=5)
+    assert uncompressed.last_offset == 19
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_has_a_limit_of_its_decompressed_size(codec: str) -> None:
+    limits = BatchLimits(decompressed_bytes=1 << 20)
+    batch = parse_header(write_batch([Record(0, 5, None, bytes(1 << 20))], codec=codec))
+
+    with pytest.raises(BatchLimitError, match=r"mockbroker\.batch\.decompressed\.bytes is 1048576"):
+        scan_records(batch, limits, LIMIT)
 
 
 def test_the_python_code_scans_without_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_scan_module, "SCAN_RECORDS", None)
     batch = parse_header(write_batch([Record(0, 5), Record(1, 7)]))
 
-    assert scan_records(batch, LIMIT, LIMIT) == RecordScan(5, 7, keyless=True, consecutive=True)
+    assert scan_records(batch, LIMITS, LIMIT) == RecordScan(5, 7, keyless=True, consecutive=True)
 
 
 @given(st.data())
@@ -117,7 +146,7 @@ def test_a_damaged_batch_is_left_to_the_decoder_or_scanned_safely(data: st.DataO
     at = data.draw(st.integers(61, len(whole) - 1))
     whole[at] = data.draw(st.integers(0, 255))
 
-    record_scan = scan_records(parse_header(whole), LIMIT, LIMIT)
+    record_scan = scan_records(parse_header(whole), LIMITS, LIMIT)
     assert record_scan is None or isinstance(record_scan, RecordScan)
 
 
@@ -125,11 +154,11 @@ def test_a_damaged_batch_is_left_to_the_decoder_or_scanned_safely(data: st.DataO
 def test_a_record_above_the_limit_in_a_compressed_batch_is_refused(codec: str) -> None:
     """Source: a real 4.4.0 with max.decompressed.message.bytes 1000 takes a value of 993 bytes and refuses 994."""
     rows = [Record(at, 5, None, b"v" * size) for at, size in enumerate((10, 993, 10))]
-    assert scan_records(parse_header(write_batch(rows, codec=codec)), LIMIT, 1000) is not None
+    assert scan_records(parse_header(write_batch(rows, codec=codec)), LIMITS, 1000) is not None
 
     rows[1] = Record(1, 5, None, b"v" * 994)
     with pytest.raises(KafkaError, match="record 1 has 1001 bytes") as refused:
-        scan_records(parse_header(write_batch(rows, codec=codec)), LIMIT, 1000)
+        scan_records(parse_header(write_batch(rows, codec=codec)), LIMITS, 1000)
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
@@ -137,4 +166,4 @@ def test_records_that_are_not_compressed_have_no_such_limit() -> None:
     """Source: as above."""
     batch = parse_header(write_batch([Record(0, 5, None, b"v" * 5000)]))
 
-    assert scan_records(batch, LIMIT, 1000) is not None
+    assert scan_records(batch, LIMITS, 1000) is not None

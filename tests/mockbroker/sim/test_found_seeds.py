@@ -1,0 +1,28 @@
+"""Seeds that violated an invariant once, by an error of the broker or of the model: none is violated any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.sim.simulation import run
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_summary_is_that_of_the_committed_state() -> None:
+    run(2949123409)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(2950123259, id="a damaged base offset moves the start"),
+        pytest.param(1732471954, id="a write that waits for the disk delays the last records"),
+    ],
+)
+def test_no_invariant_breaks_on_a_disk_that_fails(seed: int) -> None:
+    run(seed, on_disk=True)
+
+
+def test_a_record_that_a_former_leader_has_compacted_is_not_due() -> None:
+    run(2950885463, replicates=True)
