@@ -33,7 +33,8 @@ from mockbroker.log.log_output import FORMATS, LEVELS, start_log
 from mockbroker.log.subjects import SERVER
 from mockbroker.net.event_loops import new_event_loop
 from mockbroker.net.listeners import NODES_MAX
-from mockbroker.server import Options, Server
+from mockbroker.server import Server
+from mockbroker.server_options import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

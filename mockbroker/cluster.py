@@ -26,7 +26,7 @@ from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
 from mockbroker.controlled import Controlled
 from mockbroker.net.listeners import check_node_count
-from mockbroker.server import STOP_GRACE_MS, Options
+from mockbroker.server_options import STOP_GRACE_MS, Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource

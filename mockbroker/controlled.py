@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mockbroker.control.deferred_control import DeferredControl
     from mockbroker.control.operations import ControlApi
     from mockbroker.control.options import ControlOptions
-    from mockbroker.server import Options
+    from mockbroker.server_options import Options
 
 
 class Controlled(SharedMethods):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 from mockbroker.net.event_loops import new_event_loop
-from mockbroker.server import Options, Server
+from mockbroker.server import Server
+from mockbroker.server_options import Options
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from mockbroker.config.keys import ConfigError
 from mockbroker.controlled import Controlled
 from mockbroker.proxy.methods import ProxyMethods
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
-from mockbroker.server import STOP_GRACE_MS
+from mockbroker.server_options import STOP_GRACE_MS
 
 if TYPE_CHECKING:
     import ssl

@@ -18,7 +18,8 @@ from mockbroker.proxy.cluster_lookup import look_up
 from mockbroker.proxy.forwarding import Forwarder
 from mockbroker.proxy.learned_topics import LearnedTopics
 from mockbroker.proxy.upstream import Endpoint
-from mockbroker.server import Options, Server
+from mockbroker.server import Server
+from mockbroker.server_options import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey

@@ -20,7 +20,7 @@ from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
-from mockbroker.server import Options
+from mockbroker.server_options import Options
 
 
 @pytest.fixture
