@@ -104,8 +104,8 @@ sanitize: $(READY)  ## Fuzz the accelerator, built with AddressSanitizer and UBS
 	@$(BIN)/python -m tests.kwire.accelerator.sanitize tests.kwire.accelerator.differential \
 		--messages 1000000000 --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$(shell date +%j))
 
-kill-test: $(READY)  ## Kill a broker with a data directory under load: make kill-test KILLS=1000 SEED=7.
-	@$(BIN)/python -m tests.durability.kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
+kill-test: $(READY)  ## Kill a broker with a data directory under load: make kill-test KILLS=1000 SEED=7 MODE=real.
+	@$(BIN)/python -m tests.durability.kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) --mode $(or $(MODE),node)
 
 bench: $(READY)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench

@@ -24,6 +24,11 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join(map(_escape_unprintable, text))
 
 
+def printable_lines(text: str) -> str:
+    """A text of several lines for the terminal, with each line as of `one_line`; a tab is four spaces."""
+    return "\n".join(one_line(line.expandtabs(4)) for line in text.split("\n"))
+
+
 def safe_json(tree: object, *, indent: int | None = None) -> str:
     """JSON that is readable in every language and cannot act on a terminal: unsafe characters are JSON escapes."""
     import json  # The log of mockbroker, which escapes every line, starts without it.

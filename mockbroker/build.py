@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -107,10 +108,11 @@ def build_core(
     properties = {} if node_options is None else node_options.properties
     state.node_configs.update({node_id: config.with_overrides(given) for node_id, given in properties.items()})
     configs.node_static.update(state.node_configs)
-    make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
-    core = _create_core(state, routes, make_node, now_ms=now_ms)
-    for node_id in node_ids:
-        nodes[node_id] = running[node_id] = make_node(node_id)
+    with nullcontext() if stored is None else stored.translate_errors():
+        make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
+        core = _create_core(state, routes, make_node, now_ms=now_ms)
+        for node_id in node_ids:
+            nodes[node_id] = running[node_id] = make_node(node_id)
     if node_options is not None:
         _limit_nodes(core, node_options)
     _fill_cluster(core, stored, topics)
@@ -152,9 +154,9 @@ def _fill_cluster(core: Core, stored: StoredCluster | None, topics: Mapping[str,
     """Restore what is stored, create topics, and store what changes from now on. Raises: KafkaError, ConfigError."""
     if stored is not None:
         stored.restore(core.state, now_ms=core.now_ms)
+        with stored.translate_errors():
+            core.requests.recorder = stored.record(core.state, lambda: core.now_ms)
     _create_topics(core, topics)
-    if stored is not None:
-        core.requests.recorder = stored.record(core.state, lambda: core.now_ms)
 
 
 def _create_core(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kwire.escape import printable_lines
 from kwire.package_version import version_line
 from kwire.shell_completion import add_command, complete
 from mockbroker.cluster_options import (
@@ -157,7 +158,7 @@ def _load_control_api() -> ControlApi:
 
 
 def _report_error(error: Exception) -> int:
-    print(f"mockbroker: {error}", file=sys.stderr)
+    print(printable_lines(f"mockbroker: {error}"), file=sys.stderr)
     return _EXIT_USAGE
 
 

@@ -81,7 +81,7 @@ class Server:
         stored, self._stored = self._stored, None
         if stored is not None:
             store = self.core.state.log_store if "core" in self.__dict__ else None
-            stored.close(store.close if store is not None else lambda: None)
+            stored.close(store.close if store is not None else None)
 
     def _place_listeners(self) -> list[Listener]:
         options = self.options
@@ -158,7 +158,20 @@ class Server:
         self._add_faults()
 
     async def start(self) -> None:
-        """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
+        """Listen on every node; `bootstrap` returns the addresses then. After an error nothing is left open."""
+        try:
+            await self._start()
+        except BaseException:
+            network_server, self.network_server = self.network_server, None
+            try:
+                if network_server is not None:
+                    await network_server.stop(grace_s=0)
+            finally:
+                self._close_storage()
+                await self._stop_oauth()
+            raise
+
+    async def _start(self) -> None:
         options = self.options
         report_loop_errors(asyncio.get_running_loop())
         self._read_key_stores()
@@ -171,8 +184,6 @@ class Server:
         except OSError:
             if tap is not None:
                 tap.close()
-            self._close_storage()
-            await self._stop_oauth()
             raise
         self.network_server = network_server
         if self._jwks is not None:
@@ -180,7 +191,6 @@ class Server:
         try:
             self.core.requests.write_metadata()
         except KafkaError as error:
-            await self.stop()
             raise ConfigError(f"data-dir: {error}") from error
         self._log_start()
         self._cluster_log.write()
@@ -245,7 +255,7 @@ class Server:
             from mockbroker.storage_options import log_storage
 
             log_storage(self._stored, config)
-        if config.ignored or config.unknown:
+        if config.ignored or config.unknown or config.unsupported_plugins:
             from mockbroker.log.config_log import log_ineffective
 
             log_ineffective(config)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mockbroker.log.subjects import STORAGE
+from mockbroker.net.listeners import check_node_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,7 @@ def open_storage(storage: StorageOptions, config: BrokerConfig, nodes: int | Non
 
     first_node = config.integer("node.id")
     count = nodes if nodes is not None else stored_node_count(storage.path, first_node) or 1
+    check_node_count(count)
     stored = StoredCluster.open(
         storage.path,
         first_node=first_node,

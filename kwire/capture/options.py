@@ -71,6 +71,8 @@ class Options:
     """The lines of TLS key logs. They are secrets, so `repr` omits them."""
     frame_size_max: int = FRAME_SIZE_MAX
     """A frame with a greater length is treated as a loss of synchronization."""
+    unpacked_size_max: int | None = None
+    """How many bytes a compressed capture may expand to. None: 32 MiB, and beyond that 250 times its size."""
     exchange_filter: ExchangeFilter | None = None
     """Conditions on headers: exchanges that fail them have no rows, and their bodies need not be decoded."""
     name: str | None = None

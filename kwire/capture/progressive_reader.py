@@ -97,7 +97,9 @@ def progressive_events(
     if index is None:
         yield Restarted(options.topics)
         keys = KeyLog(options.tls_keylog)
-        outcomes = outcomes_from_segments(dissect_packets(read_packets(path, keys)), options, keys, level)
+        outcomes = outcomes_from_segments(
+            dissect_packets(read_packets(path, keys, options.unpacked_size_max)), options, keys, level
+        )
         yield from _mark_replayed(outcomes, reported, first_part.packet_count)
         return
     from kwire.capture.columnar.filtered_reader import FilteredReader
@@ -154,7 +156,7 @@ class _FirstPart:
     def outcomes(self, level: str) -> Iterator[Outcome]:
         """The outcomes up to the packet limit or the first topic without a name."""
         keys = KeyLog(self._options.tls_keylog)
-        segments = dissect_packets(self._limit(read_packets(self._source, keys)))
+        segments = dissect_packets(self._limit(read_packets(self._source, keys, self._options.unpacked_size_max)))
         self.is_complete = True
         for outcome in outcomes_from_segments(segments, self._options, keys, level):
             if not self.is_complete or self._lacks_name(outcome):

@@ -74,7 +74,9 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     """
     options = options or Options()
     keys = KeyLog(options.tls_keylog)
-    return outcomes_from_segments(dissect_packets(read_packets(source, keys)), options, keys, level)
+    return outcomes_from_segments(
+        dissect_packets(read_packets(source, keys, options.unpacked_size_max)), options, keys, level
+    )
 
 
 def read_connections(source: Source, options: Options | None = None) -> Iterator[Outcome | FlowClosed]:
@@ -84,7 +86,7 @@ def read_connections(source: Source, options: Options | None = None) -> Iterator
     """
     options = replace(options or Options(), sessions=False)
     keys = KeyLog(options.tls_keylog)
-    return exchanges_with_ends(dissect_packets(read_packets(source, keys)), options, keys)
+    return exchanges_with_ends(dissect_packets(read_packets(source, keys, options.unpacked_size_max)), options, keys)
 
 
 def read_events(
@@ -127,7 +129,13 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
     """
     options = options or Options()
     keys = KeyLog(options.tls_keylog)
-    return rows_from_segments(dissect_packets(read_packets(source, keys)), level, source_name(source), options, keys)
+    return rows_from_segments(
+        dissect_packets(read_packets(source, keys, options.unpacked_size_max)),
+        level,
+        source_name(source),
+        options,
+        keys,
+    )
 
 
 def read_series_rows(

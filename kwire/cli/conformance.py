@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from kwire.capture.model import CaptureError
 from kwire.capture.options import Options
 from kwire.cli.edition import add_edition_arguments
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
+from kwire.cli.unpacking import add_unpacked_argument, open_with_progress
 from kwire.cli.usage_error import UsageError
-from kwire.escape import one_line
+from kwire.escape import one_line, safe_json
 from kwire.registry import require_edition
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     keylog_help = "secrets of TLS connections (SSLKEYLOGFILE); may be repeated"
     add("--tls-keylog", action="append", default=[], metavar="FILE", help=keylog_help)
     add("-T", "--format", choices=FORMATS, default="text", help=f"{' or '.join(FORMATS)} (default: text)")
+    add_unpacked_argument(parser)
     add_edition_arguments(parser)
 
 
@@ -50,7 +53,12 @@ def run(args: argparse.Namespace) -> int:
     for path in args.tls_keylog:
         with open(path, encoding="utf-8", errors="replace") as file:
             keys.append(file.read())
-    options = Options(edition=args.edition, ports=frozenset(args.port), tls_keylog="\n".join(keys))
+    options = Options(
+        edition=args.edition,
+        ports=frozenset(args.port),
+        tls_keylog="\n".join(keys),
+        unpacked_size_max=args.unpacked_max,
+    )
     exit_code = SUCCESS
     for capture in args.captures:
         try:
@@ -77,8 +85,9 @@ def _judge(capture: str, options: Options) -> list[Note]:
     from kwire.conformance.checker import find_notes
 
     observer = CaptureObserver()
-    source = sys.stdin.buffer if capture == "-" else capture
-    notes = find_notes(observer.observe(source, options))
+    with ExitStack() as stack:
+        source = sys.stdin.buffer if capture == "-" else open_with_progress(capture, stack)
+        notes = find_notes(observer.observe(source, options))
     for detail, count in observer.unread.items():
         times = f" ({count} times)" if count > 1 else ""
         print(f"kwire: {one_line(capture)}: {one_line(detail)}{times}", file=sys.stderr)
@@ -90,7 +99,7 @@ def _judge(capture: str, options: Options) -> list[Note]:
 def _format_note(note: Note, capture: str | None, output_format: str) -> str:
     if output_format == "jsonl":
         fields = {"file": capture} if capture is not None else {}
-        return msgspec.json.encode({**fields, **msgspec.to_builtins(note)}).decode()
+        return safe_json({**fields, **msgspec.to_builtins(note)})
     seconds, nanoseconds = divmod(note.at_ns, 1_000_000_000)
     time = f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{nanoseconds // 1_000_000:03d}"
     packets = f"packet{'s' if len(note.packets) > 1 else ''} {', '.join(map(str, note.packets))}"

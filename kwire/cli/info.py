@@ -9,17 +9,20 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kwire.capture.model import CaptureError
 from kwire.capture.options import Options
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
+from kwire.cli.unpacking import add_unpacked_argument, open_with_progress
 from kwire.cli.usage_error import UsageError
 from kwire.escape import escape, one_line
 
 if TYPE_CHECKING:
     from kwire.capture.files.capture_info import CaptureInfo
     from kwire.capture.files.pcapng_blocks import Interface
+    from kwire.capture.files.source import Source
 
 # Names of the kinds of connections, in output order.
 _KINDS = {
@@ -36,6 +39,7 @@ _NAMES_SHOWN = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``kwire info``."""
     parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng, plain or compressed")
+    add_unpacked_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     exit_code = SUCCESS
     for capture in args.captures:
         try:
-            for line in _describe_capture(capture):
+            for line in _describe_capture(capture, args.unpacked_max):
                 print(escape(line))
         except CaptureError as error:
             sys.stdout.flush()
@@ -54,11 +58,14 @@ def run(args: argparse.Namespace) -> int:
     return exit_code
 
 
-def _describe_capture(capture: str) -> Iterator[str]:
+def _describe_capture(capture: str, unpacked_max: int | None) -> Iterator[str]:
     from kwire.capture.files.capture_info import read_capture_info
 
-    info = read_capture_info(capture)
-    traffic = list(_describe_traffic(capture))
+    with ExitStack() as stack:
+        info = read_capture_info(open_with_progress(capture, stack), unpacked_max)
+    with ExitStack() as stack:
+        options = Options(unpacked_size_max=unpacked_max)
+        traffic = list(_describe_traffic(open_with_progress(capture, stack), options))
     yield f"{capture}: {info.format}"
     for name, text in (("written by", info.application), ("system", info.system), ("hardware", info.hardware)):
         if text:
@@ -89,7 +96,7 @@ def _describe_hosts(info: CaptureInfo) -> Iterator[str]:
         yield f"  and {more} more addresses with names"
 
 
-def _describe_traffic(capture: str) -> Iterator[str]:
+def _describe_traffic(capture: Source, options: Options) -> Iterator[str]:
     """Times, connections by kind, brokers by number of connections, and issues of the file."""
     from kwire.capture.model import CaptureIssue, format_address
     from kwire.capture.reader import read_outcomes
@@ -101,7 +108,7 @@ def _describe_traffic(capture: str) -> Iterator[str]:
     packets = size = 0
     times: list[int] = []
     issues: list[str] = []
-    for outcome in read_outcomes(capture, Options(), "flows"):
+    for outcome in read_outcomes(capture, options, "flows"):
         if isinstance(outcome, CaptureIssue):
             issues.append(outcome.detail)
         elif isinstance(outcome, FlowSummary):

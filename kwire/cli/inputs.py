@@ -82,13 +82,16 @@ class PipeInput:
 
 
 class CountedFile:
-    """A file that reports how many bytes were read."""
+    """A file that reports how many bytes were read, and unpacked if it is compressed."""
 
-    def __init__(self, path: str, on_progress: Callable[[int], None]) -> None:
-        """`on_progress` is called with the bytes read so far, after every read."""
+    def __init__(
+        self, path: str, on_progress: Callable[[int], None], on_unpacked: Callable[[int], None] | None = None
+    ) -> None:
+        """`on_progress` is called with the bytes read so far, after every read; `on_unpacked` with those unpacked."""
         self._file = io.FileIO(path)
         self.name = os.fsencode(path).decode("utf-8", "backslashreplace")
         self._on_progress = on_progress
+        self.on_unpacked = on_unpacked
         self._count = 0
 
     def read(self, size: int = -1, /) -> bytes:
@@ -110,11 +113,12 @@ class FollowedCapture:
     after it, as by `tcpdump -C` and `dumpcap -b`.
     """
 
-    def __init__(self, path: str, stop: StopSignal, idle: Callable[[], None]) -> None:
+    def __init__(self, path: str, stop: StopSignal, idle: Callable[[], None], unpacked_max: int | None = None) -> None:
         """Nothing is opened yet; the file need not exist."""
         self.name = path
         self._stop = stop
         self._idle = idle
+        self._unpacked_max = unpacked_max
         # The first bytes of files that were read, by device and inode. Inodes are reused, and files of a ring are
         # overwritten: then the first packet differs.
         self._file_starts: dict[tuple[int, int], bytes] = {}
@@ -126,7 +130,7 @@ class FollowedCapture:
             with opened as file:
                 growing_file = _GrowingFile(file, self)
                 file_start = b""
-                for packet in read_packets(growing_file, keys):
+                for packet in read_packets(growing_file, keys, self._unpacked_max):
                     # If reading stops in the middle of a packet on request, the file is not damaged.
                     if isinstance(packet, CaptureIssue) and packet.kind == "file_truncated" and self._stop.is_requested:
                         continue

@@ -63,6 +63,7 @@ COMMANDS = {
         "kwire.cli.conformance", "list what clients did wrong in captures, each with its rule and source"
     ),
     "report": Command("kwire.cli.report", "write a report page about captures, using Spark"),
+    "cache": Command("kwire.cli.cache", "show what kwire keeps in the user's cache directory, or remove it"),
 }
 
 

@@ -27,9 +27,16 @@ class Progress:
         self._begin = clock()
         self._drawn = self._begin + _QUIET_SECONDS - _REDRAW_SECONDS
         self._is_shown = False
+        self._count = self._unpacked = 0
+
+    def update_unpacked(self, count: int) -> None:
+        """Show that the input has expanded to `count` bytes so far."""
+        self._unpacked = count
+        self.update(self._count)
 
     def update(self, count: int) -> None:
         """Show that `count` bytes are done."""
+        self._count = count
         now = self._clock()
         if now - self._drawn < _REDRAW_SECONDS:
             return
@@ -53,7 +60,11 @@ class Progress:
         rate = count / max(seconds, 0.001)
         remaining_s = (self._total - count) / rate if rate else 0
         counts = f"{part:4.0%}  {format_size(count)} of {format_size(self._total)}  {format_size(int(rate))}/s"
-        return f"{bar} {counts}  {format_duration(remaining_s)} left  {self._label}"
+        # A small compressed file is read at once, long before all that is in it is.
+        is_expanding = self._unpacked and count >= self._total
+        remaining = "" if is_expanding else f"  {format_duration(remaining_s)} left"
+        unpacked = f"  {format_size(self._unpacked)} unpacked" if self._unpacked else ""
+        return f"{bar} {counts}{unpacked}{remaining}  {self._label}"
 
 
 def format_size(count: int) -> str:

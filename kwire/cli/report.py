@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from kwire.cli.edition import add_edition_arguments
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
+from kwire.cli.unpacking import add_unpacked_argument
 from kwire.cli.usage_error import UsageError
+from kwire.escape import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     port_help = "a broker's port; may be repeated (default: detect Kafka on any port)"
     add("--port", action="append", type=int, default=[], help=port_help)
     add("--tls-keylog", metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
+    add_unpacked_argument(parser)
     add("--master", default="local[*]", help="Spark master to run on (default: %(default)s, this machine)")
 
 
@@ -67,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         options["payload"] = "true"
     if args.tls_keylog is not None:
         options["tls_keylog"] = args.tls_keylog
+    if args.unpacked_max is not None:
+        options["unpacked_size_max"] = str(args.unpacked_max)
     _check_inputs(files, options)
     progress = _progress_printer()
     is_short = sum(map(os.path.getsize, files)) < LARGE_SIZE
@@ -164,7 +169,10 @@ def _report_session(master: str, *, is_short: bool, progress: Progress) -> Itera
         yield session
     finally:
         if archive is not None and java_options:
-            progress(f"storing the classes of Spark in {archive.path}, once, so that the next report starts sooner")
+            progress(
+                f"storing the classes of Spark, about 170 MB, in {archive.path}, once, so that the next report starts "
+                "sooner; kwire cache --clear removes them"
+            )
         spark_session.end(session)
         if archive is not None:
             archive.complete()
@@ -202,6 +210,6 @@ def _progress_printer() -> Progress:
 
     def print_progress(step: str) -> None:
         """Print one line of progress."""
-        print(f"[{time.monotonic() - start:5.1f} s] {step}", file=sys.stderr, flush=True)
+        print(f"[{time.monotonic() - start:5.1f} s] {one_line(step)}", file=sys.stderr, flush=True)
 
     return print_progress

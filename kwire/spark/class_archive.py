@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,10 @@ from kwire.spark.java import Java, cache_directory
 ENVIRONMENT_VARIABLE = "KWIRE_CLASS_ARCHIVE"
 # The JVM logs each class that it cannot archive (some are signed or generated), to stdout.
 _NO_LOG = "-Xlog:cds*=off"
+# How many archives stay in the user's cache directory, about 170 MB each: an update of Java or Spark needs another.
+_ARCHIVES_MAX = 2
+# A process that has not ended its archive after this time was killed, seconds.
+_DRAFT_MAX_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,26 @@ class ClassArchive:
         if not self._draft.is_file():
             return False
         os.replace(self._draft, self.path)
+        if self.path.parent == cache_directory(os.environ):
+            trim_archives(self.path.parent)
         return True
 
     @property
     def _draft(self) -> Path:
         return self.path.with_name(f"{self.path.name}.{os.getpid()}")
+
+
+def trim_archives(folder: Path) -> None:
+    """Delete all archives but the newest ones, and what killed processes left a day ago or before."""
+    archives, drafts = [], []
+    for file in folder.glob("classes-*.jsa*"):
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            (archives if file.suffix == ".jsa" else drafts).append((status.st_mtime, file))
+    old = [file for _, file in sorted(archives)[:-_ARCHIVES_MAX]]
+    old += [file for written, file in drafts if written < time.time() - _DRAFT_MAX_S]
+    for file in old:
+        file.unlink(missing_ok=True)
 
 
 def find_archive(java: Java, environ: Mapping[str, str] = os.environ) -> ClassArchive | None:

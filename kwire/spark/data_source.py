@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -19,8 +21,12 @@ from kwire.spark.source import options
 from kwire.spark.source.options import PlanOptions
 from kwire.spark.source.partition_reader import read_task
 from kwire.spark.source.plan import ScanTask, plan_tasks, select_files
+from kwire.spark.source.pushdown import HAS_FILTERS
 from kwire.spark.source.scan_request import ScanRequest, build_scan_request
-from kwire.spark.streaming.stream_reader import CaptureStreamReader
+from kwire.spark.streaming.stream_reader import make_stream_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class CaptureDataSource(DataSource):
@@ -43,11 +49,13 @@ class CaptureDataSource(DataSource):
         """
         files = paths.expand_names(paths.load_names(self.options))
         kind = PushingReader if options.parse_push_filters(self.options) else CaptureReader
+        if kind is PushingReader and not HAS_FILTERS:
+            raise ValueError(f"option push_filters needs Spark 4.1 or newer; this is {pyspark.__version__}")
         return kind(files, options.parse_plan_options(self.options), build_scan_request(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name.
         """A reader of new files in a folder, which follows connections from file to file."""
-        return CaptureStreamReader(self.options, build_scan_request(self.options, schema, is_stream=True))
+        return make_stream_reader(self.options, build_scan_request(self.options, schema, is_stream=True))
 
 
 class CaptureReader(DataSourceReader):

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import kwire
 from kwire.spark import class_archive, java
 from kwire.spark.data_source import CaptureDataSource
+from kwire.spark.source.pushdown import HAS_FILTERS
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -117,7 +118,8 @@ def register(spark: SparkSession) -> SparkSession:
         with _as_active_session(spark):
             spark.dataSource.register(CaptureDataSource)
     # Spark refuses a reader that accepts filters while this is off, which is the default.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    if HAS_FILTERS:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return spark
 
 

@@ -58,7 +58,12 @@ def make_record(
     headers: Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]],
     timestamp_ms: int | None,
 ) -> Record:
-    """A record to append; text is encoded as UTF-8. timestamp_ms: None for the time of the append."""
+    """A record to append; text is encoded as UTF-8. timestamp_ms: None for the time of the append.
+
+    Raises: INVALID_TIMESTAMP for a negative number, which Kafka's clients refuse too, or one beyond 64 bits.
+    """
+    if timestamp_ms is not None and not 0 <= timestamp_ms < 1 << 63:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {timestamp_ms} is not from 0 to 2^63 - 1")
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return Record(
         timestamp=-1 if timestamp_ms is None else timestamp_ms,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from kwire.escape import one_line, printable_lines
 from mockbroker.certify.case import Case
 from mockbroker.certify.case_broker import is_playable_on_kafka, open_kafka, open_mock, refuse_used_topics
 from mockbroker.certify.case_table import NoSuchCase, find_cases, select_cases
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         kafka = None if parsed.bootstrap_servers is None else KafkaAdmin(parsed.bootstrap_servers)
         return _run(parsed, cases if kafka is None else _cases_for_kafka(kafka, cases), kafka)
     except (NoSuchCase, ConfigError, OSError, KafkaUnavailable) as error:
-        print(f"mockbroker certify: {str(error) or type(error).__name__}", file=sys.stderr)
+        print(printable_lines(f"mockbroker certify: {str(error) or type(error).__name__}"), file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
         print("mockbroker certify: interrupted; all drivers were ended", file=sys.stderr)
@@ -135,9 +136,9 @@ def _check_drivers(commands: Sequence[str]) -> int:
 
     problems = 0
     for command in commands:
-        print(command)
+        print(one_line(command))
         for line in check_driver(command):
-            print(line, flush=True)
+            print(printable_lines(str(line)), flush=True)
             problems += line.outcome is Outcome.WRONG
     return 1 if problems else 0
 

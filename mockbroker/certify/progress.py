@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from kwire.escape import one_line
+from kwire.escape import one_line, printable_lines
 from mockbroker.certify.case import FAMILIES
 from mockbroker.certify.results import DriverRecord, ResultRecord, RunRecord
 from mockbroker.certify.verdicts import BAD, Verdict
@@ -60,7 +60,7 @@ class Progress:
 
     def _print_line(self, text: str) -> None:
         self.end()
-        print(text, file=self._stream, flush=True)
+        print(printable_lines(text), file=self._stream, flush=True)
 
     def _print_counter(self) -> None:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self._counts.items()))

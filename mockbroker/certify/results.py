@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kwire.escape import one_line
 from mockbroker.certify.case import TIMEOUT_S, Case
 from mockbroker.certify.verdicts import WORST_FIRST, Verdict
 
@@ -28,8 +29,8 @@ class DriverRecord(msgspec.Struct, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Name and version, or the command of a driver that did not say them."""
-        return f"{self.name} {self.version}" if self.name else self.command
+        """Name and version, or the command of a driver that did not say them; printable, on one line."""
+        return one_line(f"{self.name} {self.version}" if self.name else self.command)
 
 
 class CaseRecord(msgspec.Struct, kw_only=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mockbroker.config.cleaner_checks import COMPACTION_LAGS, check_cleaner_memory, check_compaction_lags
+from mockbroker.config.effective_names import has_effect
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.plugins import (
     CONSUMER_ASSIGNORS,
@@ -41,77 +42,6 @@ _AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.
 
 #: A configuration that Kafka does not have: whether coordinators' topics are created as slowly as by an unused broker.
 _COLD = "mockbroker.cold.coordinators"
-
-#: Names with an effect on this broker; a trailing dot stands for all names with this prefix.
-_EFFECTIVE = (
-    "advertised.listeners",
-    "auto.create.topics.enable",
-    "auto.leader.rebalance.enable",
-    "broker.id",
-    "broker.rack",
-    "broker.session.timeout.ms",
-    "compression.",
-    "controller.quota.window.",
-    "cordoned.log.dirs",
-    "connection.failed.authentication.delay.ms",
-    "connections.max.idle.ms",
-    "connections.max.reauth.ms",
-    "default.replication.factor",
-    "delegation.token.",
-    "delete.topic.enable",
-    "errors.deadletterqueue.",
-    "fetch.max.bytes",
-    "group.",
-    "listener.",
-    "listeners",
-    "leader.imbalance.check.interval.seconds",
-    "log.cleaner.",
-    "log.cleanup.policy",
-    "log.dir",
-    "log.dirs",
-    "log.flush.",
-    "log.index.",
-    "log.initial.task.delay.ms",
-    "log.local.retention.",
-    "log.message.timestamp.",
-    "log.preallocate",
-    "log.retention.",
-    "log.roll.",
-    "log.segment.",
-    "max.connection.creation.rate",
-    "max.connections",
-    "max.connections.per.ip",
-    "max.incremental.fetch.session.cache.slots",
-    "message.max.bytes",
-    "metric.reporters",
-    "min.insync.replicas",
-    "node.id",
-    "num.partitions",
-    "offset.metadata.max.bytes",
-    "offsets.",
-    "producer.id.expiration.check.interval.ms",
-    "producer.id.expiration.ms",
-    "quota.window.",
-    "sasl.enabled.mechanisms",
-    "sasl.oauthbearer.allow.",
-    "sasl.oauthbearer.clock.skew.seconds",
-    "sasl.oauthbearer.expected.",
-    "sasl.oauthbearer.jwks.",
-    "sasl.oauthbearer.jwt.validator.class",
-    "sasl.oauthbearer.scope.claim.name",
-    "sasl.oauthbearer.sub.claim.name",
-    "sasl.server.max.receive.size",
-    "share.coordinator.",
-    "socket.request.max.bytes",
-    "ssl.",
-    "telemetry.max.bytes",
-    "transaction.",
-    "transactional.id.expiration.ms",
-    "unclean.leader.election.enable",
-    "unclean.leader.election.interval.ms",
-    "unstable.api.versions.enable",
-    "unstable.feature.versions.enable",
-)
 
 #: min <= value <= max, where `_bound` names both. Source: the start-up checks of Kafka's GroupCoordinatorConfig and
 #: ShareGroupConfig.
@@ -181,17 +111,18 @@ class BrokerConfig(Mapping[str, Value]):
         others = (name for name in self.given if name not in recognized and name not in effective)
         self.unknown = [name for name in others if not self._is_listener_key(name)]
         self.replication = parse_replication(self.given)
-        names = (*_EFFECTIVE, *self.replication.effective_names, *effective)
+        names = (*self.replication.effective_names, *effective)
         own = known.keys() - lacking
         check_plugins(self.given, own)
         self.unsupported_plugins: list[UnsupportedPlugin] = list(find_unsupported(self.given, own))
         names += tuple(plugin.name for plugin in self.unsupported_plugins)
-        self.ignored = [name for name in recognized if not _is_one_of(name, names)]
+        self.ignored = [name for name in recognized if not has_effect(name, names)]
         self._values = ConfigValues(known, _STANDARD)
         for name, text in {**({} if dialect is None else dialect.broker_defaults()), **recognized}.items():
             self._values[name] = known[name].parse(text)
         cross_check(self)
         check_replication(self)
+        check_compaction_lags(*((name, self[name]) for name in COMPACTION_LAGS))
         check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -350,7 +281,6 @@ def cross_check(config: Mapping[str, Value]) -> None:
     if not isinstance(protocols, list) or "classic" not in protocols:
         raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
     check_assignors(config)
-    check_compaction_lags(*((name, config[name]) for name in COMPACTION_LAGS))
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:
@@ -359,7 +289,3 @@ def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict
     assert isinstance(high, int)
     if low > high or (strict and low == high):
         raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
-
-
-def _is_one_of(name: str, items: Iterable[str]) -> bool:
-    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)

@@ -11,7 +11,10 @@ _CLEANER_MEMORY_MIN = 1 << 20
 
 
 def check_compaction_lags(least: tuple[str, Value], most: tuple[str, Value]) -> None:
-    """Refuse records that must be compacted before they may be: names with values. Source: Kafka's LogConfig."""
+    """Refuse records that must be compacted before they may be: names with values.
+
+    Of topics, and of brokers at their start; a running broker accepts it. Source: Kafka's LogConfig and LogManager.
+    """
     (low_name, low), (high_name, high) = least, most
     if isinstance(low, int) and isinstance(high, int) and low > high:
         raise ConfigError(f"{low_name} ({low}) must not be greater than {high_name} ({high})")

@@ -17,9 +17,11 @@ try:
     from uvicorn.lifespan.off import LifespanOff
 
     from mockbroker.control.app import create_app
+    from mockbroker.control.http_connection import limited_protocol
 except ImportError as error:
     raise MissingExtra("the control over HTTP", "control") from error
 
+from mockbroker.control.connection_table import ConnectionTable, HttpLimits
 from mockbroker.control.control_socket import bind_control, control_url
 from mockbroker.control.events.event_hub import EventHub
 from mockbroker.log.subjects import CONTROL
@@ -29,14 +31,10 @@ if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import SharedMethods
     from mockbroker.control.operations import ControlApi
 
-#: The maximum number of connections, and of requests in progress.
-_CONNECTIONS_MAX = 1024
 #: How long the thread may take beyond the time of requests in progress, seconds.
 _END_TIMEOUT_S = 0.4
 #: How long requests may take to end that were cancelled, seconds.
 _CANCEL_TIMEOUT_S = 0.1
-#: How long an idle connection stays open, seconds.
-_KEEP_ALIVE_S = 30
 _START_TIMEOUT_S = 30.0
 _THREAD = "mockbroker-control"
 #: What uvicorn logs of each request that offers another protocol, as those of Java's HttpClient do; it is answered.
@@ -72,7 +70,8 @@ class ControlServer:
     """Serves the control of a cluster, or of a proxy, between `start` and `stop`.
 
     api: what is served. shut_down: called by the operation that ends the process, in the thread of the control; None to
-    refuse it. sock: that listens already, None to bind one.
+    refuse it. sock: that listens already, None to bind one. limits: of connections, and of the time that requests take
+    to arrive.
     """
 
     def __init__(
@@ -81,12 +80,15 @@ class ControlServer:
         api: ControlApi,
         options: ControlOptions,
         shut_down: Callable[[], None] | None = None,
+        *,
         sock: socket.socket | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._cluster = cluster
         self._api = api
         self._options = options
         self._shut_down = shut_down
+        self._limits = limits or HttpLimits()
         self._socket = sock
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -154,7 +156,7 @@ class ControlServer:
         context = self._api.context(self._cluster, self._hub, self._api, self._shut_down)
         config = uvicorn.Config(
             create_app(context, self._options),
-            http="h11",
+            http=limited_protocol(ConnectionTable(self._limits)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -162,8 +164,7 @@ class ControlServer:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=_CONNECTIONS_MAX,
-            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_keep_alive=self._limits.keep_alive_s,
         )
         logging.getLogger("uvicorn.error").addFilter(_take_record)
         await _HttpServer(config).serve_until(self._stop, self._socket, self._started.set)

@@ -101,7 +101,7 @@ class DeferredControl:
         try:
             from mockbroker.control.control_server import ControlServer
 
-            server = ControlServer(self._cluster, self._load_api(), self._options, self._shut_down, sock)
+            server = ControlServer(self._cluster, self._load_api(), self._options, self._shut_down, sock=sock)
             server.start()
         except BaseException:
             CONTROL.exception("the control at %(url)s cannot be served", url=self._url)

@@ -36,6 +36,7 @@ class ProblemKind(_Kind, Enum):
     NOT_FOUND = _Kind("not-found", 404, "There is no such resource")
     NOT_SUPPORTED = _Kind("not-supported", 404, "This server does not have the operation")
     METHOD_NOT_ALLOWED = _Kind("method-not-allowed", 405, "The resource does not have this method")
+    REQUEST_TIMEOUT = _Kind("request-timeout", 408, "The request did not arrive in time")
     CONFLICT = _Kind("conflict", 409, "The cluster is not in a state for this")
     WAIT_TIMEOUT = _Kind("wait-timeout", 409, "What was waited for did not come within the limit")
     ADDRESS_IN_USE = _Kind("address-in-use", 409, "An address is in use by now")
@@ -47,6 +48,7 @@ class ProblemKind(_Kind, Enum):
     KAFKA_ERROR = _Kind("kafka-error", 409, "Kafka refuses this")
     TOO_MANY_STREAMS = _Kind("too-many-streams", 429, "There are too many streams of events")
     INTERNAL_ERROR = _Kind("internal-error", 500, "A defect of mockbroker; its log has the traceback")
+    TOO_MANY_CONNECTIONS = _Kind("too-many-connections", 503, "There are too many connections")
     STOPPING = _Kind("stopping", 503, "The cluster is being stopped")
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
 from mockbroker.control.problems import ProblemError, ProblemKind
 
@@ -83,16 +84,19 @@ async def read_body(request: Request, operation: Operation) -> object:
 
 
 async def _receive(request: Request) -> bytes:
-    """The bytes of the body. Raises: ProblemError as soon as they are too many."""
+    """The bytes of the body. Raises: ProblemError as soon as they are too many, and if the client goes away."""
     length = request.headers.get("content-length", "0")
     data = bytearray()
     if not length.isdigit() or int(length) <= BODY_BYTES_MAX:
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > BODY_BYTES_MAX:
-                break
-        else:
-            return bytes(data)
+        try:
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > BODY_BYTES_MAX:
+                    break
+            else:
+                return bytes(data)
+        except ClientDisconnect:
+            raise ProblemError(ProblemKind.MALFORMED_REQUEST, "the connection ended within the body") from None
     # The rest of the body is not read, so that the connection cannot be used again.
     raise ProblemError(
         ProblemKind.BODY_TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes", {"Connection": "close"}

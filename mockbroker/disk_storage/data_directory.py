@@ -13,7 +13,7 @@ from mockbroker.disk_storage.boot_id import read_boot_id
 from mockbroker.disk_storage.directory_options import DirectoryOptions
 from mockbroker.disk_storage.disk_logs import DiskLogs
 from mockbroker.disk_storage.node_folders import node_folder
-from mockbroker.disk_storage.own_replicas import separate_replicas, take_separation_marks
+from mockbroker.disk_storage.own_replicas import are_separated, remove_separation_marks, separate_replicas
 from mockbroker.log_directory.directory_lock import DirectoryLock
 from mockbroker.log_directory.disk_files import DiskFiles
 from mockbroker.log_directory.file_layer import FileLayer
@@ -26,6 +26,8 @@ __all__ = ["DataDirectory", "DirectoryOptions"]
 
 #: In each node's directory: the boot id of the machine while a process uses it, empty afterwards.
 BOOT_ID = ".mockbroker-boot-id"
+#: In each node's directory after a clean shutdown: what Kafka's mark has, which another program replaces by its own.
+CLEAN_END = ".mockbroker-clean"
 _UUID_SIZE = 16
 
 
@@ -33,7 +35,8 @@ class DataDirectory:
     """An open data directory.
 
     files: those below it. cluster_id: None in a new directory. directory_ids: by node, where there is one. was_clean:
-    the cluster was shut down, so that every file is complete. is_same_boot: the machine has not been started again
+    the cluster was shut down, so that every file is complete. was_closed_here: by mockbroker, not by a Kafka since
+    then. is_same_boot: the machine has not been started again
     since the directory was used: everything that was written is there, even if the process was killed.
     """
 
@@ -50,13 +53,14 @@ class DataDirectory:
         for node_id in self.node_ids:
             files.create_folder(self.node_folder(node_id))
             self._read_identity(node_id)
-        clean_nodes = [node_id for node_id in self.node_ids if self._take_clean_mark(node_id)]
-        self.was_clean = len(clean_nodes) == len(self.node_ids)
+        marks = [self._read_clean_marks(node_id) for node_id in self.node_ids]
+        self.was_clean = all(mark is not None for mark, _ in marks)
+        self.was_closed_here = self.was_clean and all(mark == own for mark, own in marks)
         self.is_same_boot = boot_id is not None and all(
             files.read_file(f"{self.node_folder(node_id)}/{BOOT_ID}") == boot_id.encode() for node_id in self.node_ids
         )
-        for node_id in self.node_ids:
-            files.write_file(f"{self.node_folder(node_id)}/{BOOT_ID}", (boot_id or "").encode())
+        self._boot_id = boot_id or ""
+        self._shares_files = False
 
     @classmethod
     def open(cls, path: Path, node_ids: Iterable[int], options: DirectoryOptions) -> DataDirectory:
@@ -87,7 +91,8 @@ class DataDirectory:
     def open_logs(self, configs: TopicConfigs) -> DiskLogs:
         """Its logs, which all replicas share. configs: of topics and brokers. Raises: OSError."""
         logs = self._open_logs(self.node_ids, configs)
-        logs.leader_is_first = take_separation_marks(self.files, self.node_ids)
+        logs.leader_is_first = are_separated(self.files, self.node_ids)
+        self._shares_files = True
         return logs
 
     def open_logs_of(self, node_id: int, configs: TopicConfigs) -> DiskLogs:
@@ -97,7 +102,10 @@ class DataDirectory:
 
     def _open_logs(self, node_ids: Sequence[int], configs: TopicConfigs) -> DiskLogs:
         is_complete = self.was_clean or self.is_same_boot
-        return DiskLogs(self.files, node_ids, self.options, configs, is_clean=self.was_clean, is_complete=is_complete)
+        logs = DiskLogs(self.files, node_ids, self.options, configs, is_clean=self.was_clean, is_complete=is_complete)
+        if self.was_clean and not self.was_closed_here:
+            logs.forget_summaries()
+        return logs
 
     def initialize(self, cluster_id: str, rng: random.Random) -> None:
         """Write the identity of nodes that have none. Raises: OSError."""
@@ -109,13 +117,27 @@ class DataDirectory:
                 path = f"{self.node_folder(node_id)}/{properties.META_PROPERTIES}"
                 self.files.write_file(path, properties.write_meta_properties(identity), sync=True)
 
+    def begin_use(self) -> None:
+        """The logs have been read, and are going to be changed: the next start finds those of this process.
+
+        Before that a start that was refused, or killed, changes nothing that the next one relies on. Raises: OSError.
+        """
+        for node_id in self.node_ids:
+            folder = self.node_folder(node_id)
+            self.files.write_file(f"{folder}/{BOOT_ID}", self._boot_id.encode())
+            self.files.remove(f"{folder}/{properties.CLEAN_SHUTDOWN}")
+            self.files.remove(f"{folder}/{CLEAN_END}")
+        if self._shares_files:
+            remove_separation_marks(self.files, self.node_ids)
+
     def close(self, *, clean: bool, broker_epochs: Mapping[int, int] | None = None) -> None:
         """Release the directory. clean: all logs are closed and everything is written. Raises: OSError."""
         try:
             for node_id in self.node_ids if clean else ():
                 mark = properties.write_clean_shutdown((broker_epochs or {}).get(node_id, -1))
-                path = f"{self.node_folder(node_id)}/{properties.CLEAN_SHUTDOWN}"
-                self.files.write_file(path, mark, sync=True)
+                folder = self.node_folder(node_id)
+                self.files.write_file(f"{folder}/{CLEAN_END}", mark)
+                self.files.write_file(f"{folder}/{properties.CLEAN_SHUTDOWN}", mark, sync=True)
         finally:
             for lock in self._locks:
                 lock.release()
@@ -135,9 +157,9 @@ class DataDirectory:
         self.cluster_id = identity.cluster_id
         self.directory_ids[node_id] = identity.directory_id
 
-    def _take_clean_mark(self, node_id: int) -> bool:
-        """Return whether the node's directory has the mark of a clean shutdown, and remove it."""
-        path = f"{self.node_folder(node_id)}/{properties.CLEAN_SHUTDOWN}"
-        is_clean = self.files.read_file(path) is not None
-        self.files.remove(path)
-        return is_clean
+    def _read_clean_marks(self, node_id: int) -> tuple[bytes | None, bytes | None]:
+        """The marks of a clean shutdown in the node's directory: Kafka's, and that of mockbroker."""
+        folder = self.node_folder(node_id)
+        return self.files.read_file(f"{folder}/{properties.CLEAN_SHUTDOWN}"), self.files.read_file(
+            f"{folder}/{CLEAN_END}"
+        )

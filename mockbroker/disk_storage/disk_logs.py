@@ -10,18 +10,19 @@ from mockbroker.disk_storage.node_folders import node_folder
 from mockbroker.disk_storage.offset_checkpoints import OffsetCheckpoints, StoredOffsets
 from mockbroker.disk_storage.partition_files import PartitionFiles
 from mockbroker.disk_storage.partition_identity import PartitionIdentity
-from mockbroker.disk_storage.partition_loading import load_partition_files
+from mockbroker.disk_storage.partition_loading import StoredLog, load_partition_files
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.disk_storage.segment_loading import LoadOptions
 from mockbroker.disk_storage.storage_services import DELETED_FOLDER, StorageServices
+from mockbroker.log_directory.batch_scan import FieldLimits
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import names, properties
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
 
-#: The folder of a partition that no topic has any more. Source: Kafka's LogFileUtils.
-_STRAY_FOLDER = "-stray"
+#: Elections of which a crash of the machine may have lost the records, at most: a larger epoch is damage.
+_EPOCHS_AHEAD_MAX = 10_000
 _METADATA_FOLDER = ("__cluster_metadata", 0)
 
 
@@ -62,9 +63,18 @@ class DiskLogs:
         self._remove_deleted_folders()
 
     def open_log(
-        self, topic_name: str, topic_id: bytes, partition_index: int, node_ids: Sequence[int], *, now_ms: int
+        self,
+        topic_name: str,
+        topic_id: bytes,
+        partition_index: int,
+        node_ids: Sequence[int],
+        *,
+        leader_epoch: int,
+        now_ms: int,
     ) -> tuple[PartitionFiles, RestoredState]:
         """Open the files of a partition, or create them. node_ids: of its replicas, the leader first.
+
+        leader_epoch: of the metadata; after a crash of the machine the log can have later ones.
 
         Raises: KAFKA_STORAGE_ERROR if they cannot be created or read; DamagedFileError.
         """
@@ -78,9 +88,9 @@ class DiskLogs:
                 self._services.files.create_folder(folder)
             stored = self._stored[folders.first.split("/")[0]]
             key = (topic_name, partition_index)
-            options = self._load_options(stored, key, node_ids[0], now_ms)
+            options = self._load_options(stored, identity, node_ids[0], leader_epoch, now_ms)
             files, state = load_partition_files(
-                identity, folders, self._services, options, log_start=stored.log_starts.get(key, 0)
+                identity, folders, self._services, options, self._stored_log(stored, key, topic_id)
             )
             folders.create_folders()
             if not folders.exists(properties.PARTITION_METADATA):
@@ -93,6 +103,10 @@ class DiskLogs:
             high_watermark=stored.high_watermarks.get(key), cleaned_to=stored.cleaned_offsets.get(key)
         )
 
+    def forget_summaries(self) -> None:
+        """Another program has changed the logs since they were written."""
+        self._stored = {folder: stored._replace(summaries={}) for folder, stored in self._stored.items()}
+
     def remove_unknown(self, is_known: Container[tuple[str, int]]) -> None:
         """Rename the folders of all partitions but the known ones, which were opened."""
         for folder in self._node_folders:
@@ -101,8 +115,7 @@ class DiskLogs:
                 if found is None or found in is_known or found == _METADATA_FOLDER:
                     continue
                 path = f"{folder}/{name}"
-                self._services.files.rename(path, f"{path}{_STRAY_FOLDER}")
-                self._services.report(f"{path}: no such topic; renamed to {name}{_STRAY_FOLDER}")
+                self._services.report(f"{path}: no such topic; renamed to {self._services.set_aside(path)}")
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When something has to be written or removed, or None."""
@@ -132,18 +145,35 @@ class DiskLogs:
         node_id = self._node_ids.get(path.split("/", maxsplit=1)[0])
         return read_int(self._configs.topic(topic_name, node_id), "file.delete.delay.ms")
 
-    def _load_options(self, stored: StoredOffsets, key: tuple[str, int], node_id: int, now_ms: int) -> LoadOptions:
+    def _stored_log(self, stored: StoredOffsets, key: tuple[str, int], topic_id: bytes) -> StoredLog:
+        summary = stored.summaries.get(key)
+        return StoredLog(
+            log_start=stored.log_starts.get(key, 0),
+            high_watermark=stored.high_watermarks.get(key),
+            clean_end=stored.recovery_points.get(key) if self._is_clean else None,
+            summary=summary if summary is not None and summary.topic_id == topic_id else None,
+        )
+
+    def _load_options(
+        self, stored: StoredOffsets, identity: PartitionIdentity, node_id: int, leader_epoch: int, now_ms: int
+    ) -> LoadOptions:
         """node_id: of the leader, or of the only replica."""
+        key = (identity.topic, identity.partition_index)
         expiration_ms = read_int(self._configs.broker(node_id), "producer.id.expiration.ms")
+        config = self._configs.topic(identity.topic, node_id)
+        is_compacted = "compact" in str(config["cleanup.policy"])
         return LoadOptions(
             recovery_point=stored.recovery_points.get(key, 0),
             is_clean=self._is_clean,
             is_complete=self._is_complete,
-            index_interval=read_int(self._configs.topic(key[0], node_id), "index.interval.bytes"),
+            index_interval=read_int(config, "index.interval.bytes"),
             repair=self._options.repair,
             report=self._services.report,
             now_ms=now_ms,
             idle_until_ms=now_ms - expiration_ms,
+            limits=FieldLimits(
+                epoch_max=leader_epoch + _EPOCHS_AHEAD_MAX, has_gaps=is_compacted or key in stored.cleaned_offsets
+            ),
         )
 
     def _measure_log(self, path: str, topic_id: bytes) -> tuple[int, int]:
@@ -158,8 +188,7 @@ class DiskLogs:
         metadata_path = f"{path}/{properties.PARTITION_METADATA}"
         data = files.read_file(metadata_path)
         if data is not None and properties.read_partition_metadata(data, metadata_path) != topic_id:
-            files.rename(path, f"{path}{_STRAY_FOLDER}")
-            self._services.report(f"{path}: of another topic; renamed to {name}{_STRAY_FOLDER}")
+            self._services.report(f"{path}: of another topic; renamed to {self._services.set_aside(path)}")
             return -1, -1
         parsed = [names.parse_file_name(one) for one in files.list_names(path)]
         last = max((one[0] for one in parsed if one is not None and one[1] == names.LOG), default=-1)

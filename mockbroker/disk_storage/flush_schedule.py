@@ -105,8 +105,13 @@ class FlushSchedule:
         self._swapping[files] = 0
         self._set_due(0)
 
-    def mark_rolled(self, files: FlushedLog, *, now_ms: int) -> None:
-        """A segment was closed. It is synced later, when the system has written most of it."""
+    def mark_rolled(self, files: FlushedLog, *, is_large: bool, now_ms: int) -> None:
+        """A segment was closed. It is synced later, when the system has written most of it.
+
+        is_large: the checkpoints are written at once, so that the next start does not read it again.
+        """
+        if is_large:
+            self.mark_changed()
         self._rolled[files] = None
         if self._closed_ms is None:
             self._closed_ms = now_ms + self._intervals.recovery_points_ms
@@ -136,7 +141,7 @@ class FlushSchedule:
             self._sync_log(files, now_ms)
         grown, self._grown = self._grown, {}
         for files in grown:
-            self._try(files.write_mark)
+            self._is_start_moved |= self._try(files.write_mark)
         for files in [files for files, due_ms in self._swapping.items() if due_ms <= now_ms]:
             del self._swapping[files]
             if not self._try(files.finish_swap):

@@ -91,7 +91,7 @@ class LogViews:
         packed = segment.load_indexes()
         if not is_active:
             self._cache.use(segment, packed.size)
-        batches = segment.scan(packed.find_position(offset), window_size=_FIRST_WINDOW)
+        batches = segment.scan(segment.find_position(offset), window_size=_FIRST_WINDOW)
         first = next((batch for batch in batches if batch.last_offset >= offset), None)
         if first is None:
             return None

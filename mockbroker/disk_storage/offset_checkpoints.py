@@ -9,6 +9,13 @@ from mockbroker.disk_storage.partition_files import PartitionFiles
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import checkpoints
 from mockbroker.log_directory.formats.damage import DamagedFileError
+from mockbroker.log_directory.formats.log_summaries import (
+    LOG_SUMMARIES,
+    LogSummary,
+    Summaries,
+    read_summaries,
+    write_summaries,
+)
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -20,6 +27,7 @@ class StoredOffsets(NamedTuple):
     log_starts: Offsets
     high_watermarks: Offsets
     cleaned_offsets: Offsets
+    summaries: Summaries
 
 
 class OffsetCheckpoints:
@@ -37,6 +45,7 @@ class OffsetCheckpoints:
             self._read(f"{folder}/{checkpoints.LOG_STARTS}"),
             self._read(f"{folder}/{checkpoints.HIGH_WATERMARKS}"),
             self._read(f"{folder}/{checkpoints.CLEANED_OFFSETS}"),
+            self._read_summaries(f"{folder}/{LOG_SUMMARIES}"),
         )
 
     def write(self, folder: str, logs: Mapping[tuple[str, int], PartitionFiles]) -> None:
@@ -48,11 +57,14 @@ class OffsetCheckpoints:
         }
         cleaned = {key: files.segments.cleaned_to for key, files in logs.items()}
         self._write(f"{folder}/{checkpoints.RECOVERY_POINTS}", {key: f.flushed_offset for key, f in logs.items()})
-        self._write(f"{folder}/{checkpoints.LOG_STARTS}", starts)
+        # A log does not start behind its high watermark: after a kill the files agree on that.
         self._write(f"{folder}/{checkpoints.HIGH_WATERMARKS}", {k: f.log.high_watermark for k, f in logs.items()})
+        self._write(f"{folder}/{checkpoints.LOG_STARTS}", starts)
         self._write(
             f"{folder}/{checkpoints.CLEANED_OFFSETS}", {key: to for key, to in cleaned.items() if to is not None}
         )
+        summaries = {key: _summarize(files) for key, files in logs.items()}
+        self._write_changed(f"{folder}/{LOG_SUMMARIES}", write_summaries(summaries))
 
     def _read(self, path: str) -> Offsets:
         data = self._files.read_file(path)
@@ -64,8 +76,32 @@ class OffsetCheckpoints:
             self._report(f"{error}: read as empty")
             return {}
 
+    def _read_summaries(self, path: str) -> Summaries:
+        data = self._files.read_file(path)
+        if data is None:
+            return {}
+        try:
+            return read_summaries(data, path)
+        except DamagedFileError as error:
+            self._report(f"{error}: read as empty")
+            return {}
+
     def _write(self, path: str, offsets: Offsets) -> None:
-        data = checkpoints.write_offsets(offsets)
+        self._write_changed(path, checkpoints.write_offsets(offsets))
+
+    def _write_changed(self, path: str, data: bytes) -> None:
         if self._written.get(path) != data:
             self._files.write_file(path, data, sync=True)
             self._written[path] = data
+
+
+def _summarize(files: PartitionFiles) -> LogSummary:
+    """What the files of a log have, by which the next start finds out whether something of it is missing."""
+    log = files.log
+    return LogSummary.of(
+        files.identity.topic_id,
+        log.producers.all_aborted(),
+        high_watermark=log.high_watermark,
+        size=files.segments.size,
+        indexed_end=files.indexed_end,
+    )

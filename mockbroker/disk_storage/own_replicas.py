@@ -35,16 +35,19 @@ def separate_replicas(files: FileLayer, node_id: int, node_ids: Iterable[int]) -
     files.write_file(f"{folder}/{_MARK}", b"")
 
 
-def take_separation_marks(files: FileLayer, node_ids: Sequence[int]) -> bool:
-    """Remove the marks. Returns: whether there was one, so that the leader's log is the right one, not the longest.
+def are_separated(files: FileLayer, node_ids: Sequence[int]) -> bool:
+    """Whether a directory is marked, so that the leader's log is the right one, not the longest. Raises: OSError."""
+    return any(files.read_file(mark) is not None for mark in _marks(node_ids))
 
-    Raises: OSError.
-    """
-    marks = [f"{node_folder(node_id)}/{_MARK}" for node_id in node_ids]
-    is_marked = any(files.read_file(mark) is not None for mark in marks)
-    for mark in marks:
+
+def remove_separation_marks(files: FileLayer, node_ids: Sequence[int]) -> None:
+    """The replicas share their files now. Raises: OSError."""
+    for mark in _marks(node_ids):
         files.remove(mark)
-    return is_marked
+
+
+def _marks(node_ids: Sequence[int]) -> list[str]:
+    return [f"{node_folder(node_id)}/{_MARK}" for node_id in node_ids]
 
 
 def _replace_by_copy(files: FileLayer, path: str) -> None:

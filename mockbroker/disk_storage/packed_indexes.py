@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from operator import le, lt
 
 from mockbroker.log_directory.formats.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetEntry, TimeEntry
 
@@ -15,6 +16,23 @@ _OFFSET_ENTRY = struct.Struct(">ii")
 _RELATIVE = struct.Struct(">i")
 _TIME_ENTRY = struct.Struct(">qi")
 _TIMESTAMP = struct.Struct(">q")
+
+
+def are_in_order(offsets: bytes, times: bytes) -> bool:
+    """Whether offset index and time index have whole entries that increase: offsets may be equal in the latter."""
+    if len(offsets) % OFFSET_ENTRY_SIZE or len(times) % TIME_ENTRY_SIZE:
+        return False
+    pairs = struct.unpack(f">{len(offsets) // _RELATIVE.size}i", offsets)
+    entries = list(_TIME_ENTRY.iter_unpack(times))
+    timestamps, relatives = [entry[0] for entry in entries], [entry[1] for entry in entries]
+    return (
+        all(map(lt, pairs[::2], pairs[2::2]))
+        and all(map(lt, pairs[1::2], pairs[3::2]))
+        and all(map(lt, timestamps, timestamps[1:]))
+        and all(map(le, relatives, relatives[1:]))
+        and min(pairs[:2], default=0) >= 0
+        and min(relatives[:1], default=0) >= 0
+    )
 
 
 class PackedIndexes:
@@ -37,6 +55,11 @@ class PackedIndexes:
     def last_indexed(self) -> OffsetEntry | None:
         """The last entry of the offset index."""
         return self._offset_entry(len(self.offsets) // OFFSET_ENTRY_SIZE - 1) if self.offsets else None
+
+    def last_entries(self, count: int) -> list[OffsetEntry]:
+        """The last entries of the offset index, at most so many."""
+        total = len(self.offsets) // OFFSET_ENTRY_SIZE
+        return [self._offset_entry(number) for number in range(max(0, total - count), total)]
 
     @property
     def last_time(self) -> TimeEntry | None:
@@ -62,11 +85,16 @@ class PackedIndexes:
         if self._newest.timestamp > (-1 if last is None else last.timestamp):
             self.times += _TIME_ENTRY.pack(self._newest.timestamp, self._newest.offset - self._base_offset)
 
-    def find_position(self, offset: int) -> int:
-        """A position at or before the batch that contains an offset."""
+    def find_entry(self, offset: int) -> OffsetEntry | None:
+        """The last entry whose batch ends at an offset or before, None if there is none."""
         count = len(self.offsets) // OFFSET_ENTRY_SIZE
         at = bisect_right(range(count), offset - self._base_offset, key=self._relative_offset) - 1
-        return self._offset_entry(at).position if at >= 0 else 0
+        return self._offset_entry(at) if at >= 0 else None
+
+    def find_position(self, offset: int) -> int:
+        """A position at or before the batch that contains an offset."""
+        entry = self.find_entry(offset)
+        return 0 if entry is None else entry.position
 
     def find_entries_from(self, last_offset: int) -> list[OffsetEntry]:
         """The first two entries of batches that end at an offset or later."""

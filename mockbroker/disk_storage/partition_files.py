@@ -38,7 +38,7 @@ class PartitionFiles:
     """The files of one partition.
 
     segment_logs: as loaded, in order. services: of the cluster. end_offset: of the log. on_removed: called when the
-    topic is deleted, with the folders still there.
+    topic is deleted, with the folders still there. indexed_end: the transaction indexes have what is below.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class PartitionFiles:
         self.segments = LogSegments()
         self.segments.replace_first(0, [segment.meta for segment in segment_logs])
         self.flushed_offset = segment_logs[-1].base_offset if segment_logs else 0
+        self.indexed_end = 0
         self.producer_files = ProducerFiles(folders, services.report)
         self._services = services
         self._logs = list(segment_logs)
@@ -134,7 +135,7 @@ class PartitionFiles:
         self.folders.create_file(names.file_name(base_offset, names.LOG))
         if self._logs:
             self._services.cache.use(self.active, self.active.load_indexes().size)
-            self._services.schedule.mark_rolled(self, now_ms=now_ms)
+            self._services.schedule.mark_rolled(self, is_large=self.active.meta.size > _MARK_INTERVAL, now_ms=now_ms)
         self.segments.roll_segment(base_offset, rules, now_ms=now_ms)
         meta = self.segments[-1]
         self._logs.append(SegmentLog(self.folders, meta, PackedIndexes(base_offset, rules.index_interval)))
@@ -277,6 +278,9 @@ class PartitionFiles:
             position = next((batch.at for batch in self.iterate_batches(offset, None)), last.meta.size)
             in_last = bool(removed) and removed[0].base_offset < self._end_of(keep - 1)
             if in_last:
+                # First: an entry of what is cut would be one of what is written there later.
+                aborted = self.log.producers.all_aborted()
+                last.write_transactions([one for one in aborted if last.base_offset <= one.last_offset < offset])
                 last.truncate_to(position, removed[0].base_offset)
                 last.sync()  # What was cut must not be there again after a crash of the machine.
             self.producer_files.remove_snapshots_after(offset)
@@ -287,6 +291,8 @@ class PartitionFiles:
         del self._logs[keep:]
         self.segments.truncate_to(offset)
         self.flushed_offset = min(self.flushed_offset, offset)
+        self.indexed_end = min(self.indexed_end, offset)
+        self._services.schedule.mark_changed()
         self._views.reset(offset)
         self._marked_size = last.meta.size
         return removed
@@ -309,8 +315,8 @@ class PartitionFiles:
 
     def set_replicas(self, node_ids: Sequence[int]) -> None:
         """The partition has its replicas on these nodes now. A failure is reported; the files stay where they are."""
+        paths = [self._services.folder_of(node_id, self.identity.folder_name) for node_id in node_ids]
         try:
-            paths = [self._services.folder_of(node_id, self.identity.folder_name) for node_id in node_ids]
             for folder in self.folders.set_folders(paths):
                 self._services.remove_folder(folder, self.identity.topic, self.identity.topic_id)
         except OSError as error:
@@ -329,6 +335,7 @@ class PartitionFiles:
         base = self.active.base_offset
         aborted = [one for one in self.log.producers.all_aborted() if one.last_offset >= base]
         self.active.write_indexes(aborted)
+        self.indexed_end = self.log.end_offset
 
     def write_mark(self) -> None:
         """Write the indexes and producers up to here: a start after a kill reads what follows. Raises: OSError."""
@@ -383,7 +390,7 @@ class PartitionFiles:
         if offset <= segment.base_offset:
             return 0
         try:
-            return segment.load_indexes().find_position(offset)
+            return segment.find_position(offset)
         except OSError as error:
             raise storage_error(error) from error
 

@@ -44,21 +44,28 @@ class ProducerFiles:
         end_offset: int,
         aborted: Sequence[AbortedTransaction],
         batches_between: Callable[[int, int], Iterable[StoredBatch]],
+        *,
+        snapshot_max: int | None = None,
         idle_until_ms: int | None = None,
     ) -> ProducerStates:
         """The states at an offset, of the newest valid snapshot before it and the batches from there on.
 
         aborted: the known aborted transactions up to there, by which the markers after the snapshot are not needed.
         idle_until_ms: producers of the snapshot that have been idle since this time, or longer, have expired.
+        snapshot_max: the last offset of a snapshot that is used, the end by default.
         Raises: OSError; as `batches_between`.
         """
-        start, states = self._read_newest(end_offset)
+        start, states = self._read_newest(end_offset if snapshot_max is None else min(end_offset, snapshot_max))
         earlier = [entry for entry in aborted if entry.last_offset < start]
         producers = ProducerStates.restored(states, earlier)
         if idle_until_ms is not None:
             producers.remove_idle(idle_until_ms)
         producers.replay_batches(batches_between(start, end_offset))
         return producers
+
+    def find_newest(self, end_offset: int) -> int:
+        """The offset of the newest valid snapshot, 0 without one. Raises: OSError."""
+        return self._read_newest(end_offset)[0]
 
     def _read_newest(self, end_offset: int) -> tuple[int, list[ProducerState]]:
         for offset in reversed(self._offsets()):

@@ -27,7 +27,7 @@ class ReplicaFolders:
         self.files: FileLayer = open_files.files
         self.first = folders[0]
         self._others = [folder for folder in folders if folder != self.first]
-        self._report = report
+        self.report = report
 
     @property
     def folders(self) -> list[str]:
@@ -124,11 +124,11 @@ class ReplicaFolders:
         try:
             change(*args, **kwargs)
         except OSError as error:
-            self._report(f"{folder}: {error}; the replica has no files until the next start")
+            self.report(f"{folder}: {error}; the replica has no files until the next start")
             self._others.remove(folder)
             try:
                 self.files.remove_folder(folder)
             except FileNotFoundError:
                 pass  # It was missing: that is why the link failed.
             except OSError as removal_error:
-                self._report(f"{folder}: cannot be removed: {removal_error}")
+                self.report(f"{folder}: cannot be removed: {removal_error}")

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from kwire.error_codes import ErrorCode
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
-from mockbroker.disk_storage.packed_indexes import PackedIndexes
+from mockbroker.disk_storage.packed_indexes import PackedIndexes, are_in_order
 from mockbroker.disk_storage.replica_folders import ReplicaFolders
 from mockbroker.kafka_error import KafkaError
 from mockbroker.log_directory.file_layer import Data, OpenFile
 from mockbroker.log_directory.formats import indexes, names
+from mockbroker.log_directory.formats.indexes import OffsetEntry
 from mockbroker.state.storage.batch_index import BatchIndex
 from mockbroker.state.storage.producers import AbortedTransaction
 from mockbroker.state.storage.segments import LogSegment
@@ -21,6 +22,8 @@ from mockbroker.state.storage.stored_batch import StoredBatch
 #: Bytes that are read at once to find batches; more if a batch is larger.
 _WINDOW = 1 << 20
 _MAGIC = 2
+#: Bytes between entries of an index that is built again, if they are not known. Source: `index.interval.bytes`.
+_INDEX_INTERVAL = 4096
 #: Base offset, length, leader epoch, magic, last offset delta and largest timestamp, in the header of a batch.
 _INDEXED_FIELDS = struct.Struct(">qiib6xi8xq")
 
@@ -35,6 +38,7 @@ class SegmentLog:
     def __init__(self, folders: ReplicaFolders, meta: LogSegment, packed: PackedIndexes | None) -> None:
         self.meta = meta
         self.indexes = packed
+        self._interval = _INDEX_INTERVAL if packed is None else packed.interval
         self.is_unsynced = False
         # Bytes before this are on the disk; after a failed sync those behind have to be written again.
         self._synced_size = 0
@@ -75,13 +79,48 @@ class SegmentLog:
     def load_indexes(self) -> PackedIndexes:
         """The indexes, read from their files if they are not in memory, which they stay. Raises: OSError."""
         if self.indexes is None:
-            self.indexes = PackedIndexes(
-                self.base_offset,
-                0,
-                self._folders.files.read_file(self._folders.path(self.name(names.OFFSET_INDEX) + self._suffix)) or b"",
-                self._folders.files.read_file(self._folders.path(self.name(names.TIME_INDEX) + self._suffix)) or b"",
+            offsets, times = (
+                self._folders.files.read_file(self._folders.path(self.name(suffix) + self._suffix)) or b""
+                for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
             )
+            if are_in_order(offsets, times):
+                self.indexes = PackedIndexes(self.base_offset, self._interval, offsets, times)
+            else:
+                self._rebuild_indexes()
+        assert self.indexes is not None
         return self.indexes
+
+    def find_position(self, offset: int) -> int:
+        """A position at or before the batch that contains an offset. Raises: OSError, KAFKA_STORAGE_ERROR."""
+        entry = self.load_indexes().find_entry(offset)
+        if entry is None:
+            return 0
+        if not self._has_batch(entry):
+            self._rebuild_indexes()
+            entry = self.load_indexes().find_entry(offset)
+        return 0 if entry is None else entry.position
+
+    def _has_batch(self, entry: OffsetEntry) -> bool:
+        """Whether the batch that an entry of the offset index names is there."""
+        if not 0 <= entry.position <= self.meta.size - HEADER_SIZE:
+            return False
+        try:
+            batch = FileWindow(self, entry.position, HEADER_SIZE).batch_at(entry.position)
+        except KafkaError:
+            return False
+        return batch is not None and batch.last_offset == entry.offset
+
+    def _rebuild_indexes(self) -> None:
+        """Build the offset index and the time index from the log, in memory and in their files.
+
+        Raises: OSError, KAFKA_STORAGE_ERROR.
+        """
+        self._folders.report(f"{self._folders.path(self.name(names.OFFSET_INDEX))}: damaged, built again")
+        packed = PackedIndexes(self.base_offset, self._interval)
+        for batch in self.scan(0):
+            packed.add_batch(batch.at, batch.size, batch.last_offset, batch.max_timestamp)
+        self.indexes = packed
+        self.write_offset_indexes(self._suffix)
 
     def read(self, position: int, size: int) -> memoryview:
         """Bytes of the log file. Raises: KAFKA_STORAGE_ERROR."""
@@ -143,15 +182,23 @@ class SegmentLog:
 
         suffix: of files that replace others later. Raises: OSError.
         """
-        packed = self.load_indexes()
-        packed.add_newest_time()
-        self._folders.write_file(self.name(names.OFFSET_INDEX) + suffix, packed.offsets)
-        self._folders.write_file(self.name(names.TIME_INDEX) + suffix, packed.times)
+        self.write_offset_indexes(suffix)
+        self.write_transactions(aborted, suffix)
+
+    def write_transactions(self, aborted: Sequence[AbortedTransaction], suffix: str = "") -> None:
+        """Write the transaction index, as `write_indexes`. Raises: OSError."""
         transactions = self.name(names.TRANSACTION_INDEX) + suffix
         if aborted:
             self._folders.write_file(transactions, indexes.write_transaction_index(aborted))
         else:
             self._folders.remove(transactions)
+
+    def write_offset_indexes(self, suffix: str = "") -> None:
+        """Write the offset index and the time index. suffix: as of `write_indexes`. Raises: OSError."""
+        packed = self.load_indexes()
+        packed.add_newest_time()
+        self._folders.write_file(self.name(names.OFFSET_INDEX) + suffix, packed.offsets)
+        self._folders.write_file(self.name(names.TIME_INDEX) + suffix, packed.times)
 
     def sync(self) -> None:
         """Return when the log file is on the disk. Raises: OSError."""

@@ -17,7 +17,10 @@ from mockbroker.log_directory.formats import names
 
 #: The end of the name of a folder whose topic or replica is deleted. Source: Kafka's LogFileUtils.
 DELETED_FOLDER = "-delete"
+#: The end of the name of a folder that no topic has any more. Source: as above.
+STRAY_FOLDER = "-stray"
 _FOLDER_NAME_MAX = 255
+_NUMBER_MAX = (1 << 128) - 1
 
 
 class StorageServices:
@@ -67,13 +70,30 @@ class StorageServices:
 
     def remove_folder(self, folder: str, topic: str, topic_id: bytes) -> None:
         """Rename the folder of a partition, and remove it after the delay of its topic."""
-        node, name = folder.rsplit("/", 1)
-        ending = f".{topic_id.hex()}{DELETED_FOLDER}"
-        renamed = f"{node}/{name[: _FOLDER_NAME_MAX - len(ending)]}{ending}"
-        self.open_files.close_folder(folder)
         try:
-            self.files.rename(folder, renamed)
+            renamed = self._rename_folder(folder, int.from_bytes(topic_id), DELETED_FOLDER)
         except OSError as error:
             self.report(f"{folder}: cannot be removed: {error}")
             return
         self.removals.add_folder(renamed, delay_ms=self._delay_ms_of(topic, renamed))
+
+    def set_aside(self, folder: str) -> str:
+        """Rename the folder of a partition that no topic has. Returns: its new path. Raises: OSError."""
+        return self._rename_folder(folder, 0, STRAY_FOLDER)
+
+    def _rename_folder(self, folder: str, number: int, ending: str) -> str:
+        """Rename a folder to `<name>.<32 digits><ending>`, where the digits are the first ones that are not in use.
+
+        Raises: OSError.
+        """
+        node, name = folder.rsplit("/", 1)
+        self.open_files.close_folder(folder)
+        present = set(self.files.list_names(node))
+        while True:
+            suffix = f".{number:032x}{ending}"
+            renamed = f"{name[: _FOLDER_NAME_MAX - len(suffix)]}{suffix}"
+            if renamed not in present:
+                break
+            number = (number + 1) & _NUMBER_MAX
+        self.files.rename(folder, f"{node}/{renamed}")
+        return f"{node}/{renamed}"

@@ -12,6 +12,7 @@ import msgspec
 from kwire import headers
 from kwire.errors import WireError
 from kwire.registry import response_class
+from mockbroker.engine.message_limit import shorten_messages
 from mockbroker.kafka_error import KafkaError, UnservedVersion
 
 if TYPE_CHECKING:
@@ -160,8 +161,16 @@ def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tuple[Part, ...]:
-    """The frame body of a response, header included: record batches as they are, and what is between them joined."""
-    parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
+    """The frame body of a response, header included: record batches as they are, and what is between them joined.
+
+    Raises: WireError for a value that cannot be encoded; an error message that is too long is shortened instead.
+    """
+    try:
+        parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
+    except WireError:
+        if not shorten_messages(response):
+            raise
+        parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
     if len(parts) == _PARTS_MIN and type(parts[1]) is bytes:
         return (b"".join(parts),)
     joined: list[Part] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kwire.errors import WireError
 from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.context import Context
 from mockbroker.engine.dispatch import build_error_response, encode_response
@@ -159,6 +160,15 @@ class RequestRunner:
         self._apply_outcome(request, outcome, resumed)
 
     def _apply_outcome(
+        self, request: ActiveRequest, outcome: Outcome, resumed: DelayedRequest[ActiveRequest] | None
+    ) -> None:
+        """Answer, wait or close; a response that cannot be encoded closes the connection. Kafka never answers then."""
+        try:
+            self._do_outcome(request, outcome, resumed)
+        except WireError as error:
+            self.end_with_close(request, f"a response cannot be encoded: {error}")
+
+    def _do_outcome(
         self, request: ActiveRequest, outcome: Outcome, resumed: DelayedRequest[ActiveRequest] | None
     ) -> None:
         throttle = request.throttle

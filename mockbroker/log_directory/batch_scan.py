@@ -15,10 +15,27 @@ from mockbroker.log_directory.formats.damage import DamagedFileError
 #: Bytes that are read at once; a larger batch is read as a whole.
 _WINDOW = 1 << 20
 _MAGIC_AT = 16
-_MAGIC = b"\2"
+_MAGIC_VALUE = 2
+_MAGIC = bytes((_MAGIC_VALUE,))
 #: After so many candidates whose checksum is wrong, bytes behind damage count as damaged batches.
 _CANDIDATES_MAX = 1_000
 _DELTA_MAX = (1 << 31) - 1
+_EPOCH_MAX = (1 << 31) - 2
+#: The leader epoch of a batch without one.
+_NO_EPOCH = -1
+
+
+class FieldLimits(NamedTuple):
+    """What the fields of batches may be that no checksum covers.
+
+    epoch_max: the largest leader epoch. has_gaps: compaction may have removed batches, so that offsets are missing.
+    """
+
+    epoch_max: int = _EPOCH_MAX
+    has_gaps: bool = True
+
+
+_NO_LIMITS = FieldLimits()
 
 
 class ScannedBatch(NamedTuple):
@@ -29,15 +46,23 @@ class ScannedBatch(NamedTuple):
 
 
 def scan_batches(
-    file: OpenFile, name: str, *, first_offset: int, position: int = 0, verify: bool = True
+    file: OpenFile,
+    name: str,
+    *,
+    first_offset: int,
+    position: int = 0,
+    verify: bool = True,
+    limits: FieldLimits = _NO_LIMITS,
 ) -> Iterator[ScannedBatch]:
-    """The batches from a position on, whose offsets increase from `first_offset`.
+    """The batches from a position on, whose offsets increase from `first_offset` and whose epochs do not decrease.
 
-    verify: check each checksum.
+    A segment does not have offsets that are more than 2^31 behind its first one. verify: check each checksum. limits:
+    of the first offset only where `position` is 0.
     Raises: DamagedFileError with the position of the first batch that is incomplete or invalid; those before it have
     been yielded.
     """
-    window, start = b"", position
+    window, start, epoch = b"", position, _NO_EPOCH
+    offset_max, is_next_known = first_offset + _DELTA_MAX, not (position or limits.has_gaps)
     while position < file.size:
         at = position - start
         if len(window) - at < HEADER_SIZE or len(window) - at < _size_at(window, at):
@@ -46,16 +71,52 @@ def scan_batches(
             window = file.read(position, max(_WINDOW, min(size, file.size - position)))
         try:
             batch = parse_header(memoryview(window), at)
+            if batch.magic != _MAGIC_VALUE:
+                # A batch of an older format cannot be read without its records.
+                raise DamagedFileError(name, position, f"no valid batch: magic {batch.magic}; only 2 is supported")
             if verify:
                 batch.check_crc()
         except WireError as error:
             raise DamagedFileError(name, position, f"no valid batch: {error}") from error
-        if batch.base_offset < first_offset or batch.last_offset < batch.base_offset:
-            offsets = f"{batch.base_offset} to {batch.last_offset}"
+        base_offset, last_offset = batch.base_offset, batch.last_offset
+        if not first_offset <= base_offset <= last_offset <= offset_max:
+            offsets = f"{base_offset} to {last_offset}"
             raise DamagedFileError(name, position, f"a batch of offsets {offsets}; expected {first_offset} or later")
+        if is_next_known and base_offset != first_offset:
+            problem = f"a batch at offset {base_offset}; expected {first_offset}, the log is not compacted"
+            raise DamagedFileError(name, position, problem)
+        if batch.partition_leader_epoch != epoch:
+            epoch = _check_epoch(batch.partition_leader_epoch, epoch, limits.epoch_max, name, position)
         yield ScannedBatch(position, batch)
         position += batch.size
-        first_offset = batch.last_offset + 1
+        first_offset, is_next_known = last_offset + 1, not limits.has_gaps
+
+
+def _check_epoch(epoch: int, before: int, epoch_max: int, name: str, position: int) -> int:
+    """The leader epoch from a batch on. Raises: DamagedFileError for one that goes back, or cannot be there yet."""
+    if epoch == _NO_EPOCH:
+        return before
+    if not max(before, 0) <= epoch <= epoch_max:
+        problem = f"a batch of leader epoch {epoch}; expected {max(before, 0)} to {epoch_max}"
+        raise DamagedFileError(name, position, problem)
+    return epoch
+
+
+def is_whole_batch(file: OpenFile, position: int) -> bool:
+    """Whether there is a batch at a position whose checksum is right, whatever the fields are that it does not cover.
+
+    Such a batch was written as a whole: its length or the end of the file is where it ends.
+    """
+    header = file.read(position, HEADER_SIZE)
+    if len(header) < HEADER_SIZE:
+        return False
+    crc = HEADER.unpack_from(header)[4]
+    ends = {position + _size_at(header, 0), file.size}
+    return any(
+        position + HEADER_SIZE <= end <= file.size
+        and crc32c(file.read(position + CRC_START, end - position - CRC_START)) == crc
+        for end in ends
+    )
 
 
 def find_batch_behind(file: OpenFile, position: int, *, first_offset: int) -> int | None:

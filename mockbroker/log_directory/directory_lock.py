@@ -10,6 +10,8 @@ import os
 import platform
 from pathlib import Path
 
+from mockbroker.log_directory.regular_files import open_regular
+
 LOCK_FILE = ".lock"
 #: Bytes of the file that are read; on Windows the lock is behind them, so that they can be read while it is held.
 _OWNER_SIZE_MAX = 300
@@ -38,16 +40,20 @@ class DirectoryLock:
         self._directory = directory.resolve()
         if self._directory in _held:
             raise DirectoryInUseError(directory, os.getpid(), platform.node())
-        self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = open_regular(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             _lock_file(self._descriptor)
         except OSError as error:
             owner, _, host = os.read(self._descriptor, _OWNER_SIZE_MAX).decode(errors="replace").partition(" ")
             os.close(self._descriptor)
-            known = owner.strip().isdecimal()
+            known = owner.strip().isascii() and owner.strip().isdecimal()
             raise DirectoryInUseError(directory, int(owner) if known else None, host.strip() or None) from error
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()} {platform.node()}\n".encode())
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()} {platform.node()}\n".encode())
+        except OSError:
+            os.close(self._descriptor)
+            raise
         _held.add(self._directory)
 
     def release(self) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from mockbroker.log_directory.file_layer import Data
 from mockbroker.log_directory.formats.names import TEMPORARY
+from mockbroker.log_directory.regular_files import FILE_MODE, open_regular, require_folder, require_regular
 
-_MODE = 0o644
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _REWRITTEN_SIZE = 1 << 20
 #: The size is synced with the data, other times of the file are not needed.
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -21,7 +23,7 @@ class DiskFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        self._descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._size = os.fstat(self._descriptor).st_size
         self._is_torn = False
 
@@ -67,7 +69,7 @@ class DiskFile:
 
     def rewrite(self, position: int) -> None:
         """Write the bytes from a position on again: after a sync has failed, the next one would not write them."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = open_regular(self._path, os.O_WRONLY)
         try:
             while position < self._size:
                 os.lseek(descriptor, position, os.SEEK_SET)
@@ -87,39 +89,74 @@ class DiskFile:
 
 
 class DiskFiles:
-    """The files below a folder of the system, which is created with its parents if it does not exist."""
+    """The files below a folder of the system, which is created with its parents if it does not exist.
+
+    Nothing outside of it is read or written: symbolic links below it are refused, and so is what is no regular file.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
+        # Folders that are known to be no links.
+        self._checked: set[str] = {"", "."}
+
+    def _path(self, path: str) -> Path:
+        """The path of a file, whose folders are none but folders. Raises: OSError."""
+        folder = path.rpartition("/")[0]
+        if folder not in self._checked:
+            self._folder(folder)
+        return self.root / path
+
+    def _folder(self, folder: str) -> Path:
+        """The path of a folder, if it and those above it are folders. Raises: OSError."""
+        if folder not in self._checked:
+            self._path(folder)
+            require_folder(self.root / folder)
+            self._checked.add(folder)
+        return self.root / folder
+
+    def _forget(self, folder: str) -> None:
+        """A folder has another name now, or does not exist."""
+        self._checked = {one for one in self._checked if one != folder and not one.startswith(f"{folder}/")}
 
     def list_names(self, folder: str) -> list[str]:
         """The sorted names in a folder."""
-        return sorted(os.listdir(self.root / folder))
+        return sorted(os.listdir(self._folder(folder)))
 
     def create_folder(self, folder: str) -> None:
         """Create a folder, unless it exists."""
-        (self.root / folder).mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            self._path(folder).mkdir()
+        self._folder(folder)
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder with everything in it."""
-        shutil.rmtree(self.root / folder)
+        """Remove a folder with everything in it; of a link only the link."""
+        path = self._path(folder)
+        self._forget(folder)
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
     def open_file(self, path: str) -> DiskFile:
         """A file for reading and appending, created if there is none."""
-        return DiskFile(self.root / path)
+        return DiskFile(self._path(path))
 
     def read_file(self, path: str) -> bytes | None:
         """The contents, None if there is no such file."""
-        with suppress(FileNotFoundError):
-            return (self.root / path).read_bytes()
-        return None
+        try:
+            descriptor = open_regular(self._path(path), os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        with open(descriptor, "rb") as file:
+            return file.read()
 
     def write_file(self, path: str, data: Data, *, sync: bool = False) -> None:
         """Replace a file as a whole: after a crash it has either its old contents or these."""
-        target = self.root / path
+        target = self._path(path)
         temporary = target.with_name(target.name + TEMPORARY)
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)
+        with open(os.open(temporary, _CREATE_FLAGS, FILE_MODE), "wb") as file:
             file.write(data)
             if sync:
                 file.flush()
@@ -130,30 +167,32 @@ class DiskFiles:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder another name; a file of that name is replaced."""
-        (self.root / old).replace(self.root / new)
+        self._path(old).replace(self._path(new))
+        self._forget(old)
 
     def link(self, path: str, new: str) -> None:
         """Give a file a second name: both are one file. A file of that name is replaced."""
-        target = self.root / new
+        source, target = self._path(path), self._path(new)
         target.unlink(missing_ok=True)
-        target.hardlink_to(self.root / path)
+        require_regular(source, source.lstat())
+        os.link(source, target)
 
     def is_same_file(self, path: str, other: str) -> bool:
         """Return whether two names exist and are of one file."""
         try:
-            return (self.root / path).samefile(self.root / other)
+            return os.path.samestat(self._path(path).lstat(), self._path(other).lstat())
         except FileNotFoundError:
             return False
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
-        (self.root / path).unlink(missing_ok=True)
+        self._path(path).unlink(missing_ok=True)
 
     def sync_folder(self, folder: str) -> None:
         """Return when the names in a folder are on the disk; Windows has no such call, and needs none."""
         if os.name == "nt":
             return
-        descriptor = os.open(self.root / folder, os.O_RDONLY)
+        descriptor = os.open(self._folder(folder), os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

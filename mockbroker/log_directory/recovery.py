@@ -15,7 +15,7 @@ import msgspec
 
 from kwire.errors import WireError
 from mockbroker.kafka_error import KafkaError
-from mockbroker.log_directory.batch_scan import find_batch_behind, scan_batches
+from mockbroker.log_directory.batch_scan import find_batch_behind, is_whole_batch, scan_batches
 from mockbroker.log_directory.file_layer import FileLayer, OpenFile
 from mockbroker.log_directory.formats import checkpoints, indexes, names, producer_snapshots
 from mockbroker.log_directory.formats.damage import DamagedFileError
@@ -185,16 +185,39 @@ def cut_unfinished(
     has_later: bool,
     options: RecoveryOptions,
 ) -> None:
-    """Cut what is left of an unfinished write. Raises: DamagedFileError if valid batches follow it."""
+    """Cut what is left of an unfinished write. Raises: DamagedFileError if it is something else."""
     position = error.position or 0
-    behind = find_batch_behind(file, position, first_offset=next_offset)
-    if (behind is not None or has_later) and not options.repair:
-        follows = "another segment follows" if behind is None else f"a valid batch follows at byte {behind}"
-        raise DamagedFileError(path, position, f"{error.problem}; {follows}, which --repair would remove too")
+    if not options.repair:
+        _refuse_finished(file, path, error, next_offset, has_later=has_later, recovery_point=options.recovery_point)
     lost = file.size - position
     file.truncate(position)
     file.sync()  # After a crash of the machine, the bytes would be there again, before segments that follow then.
     options.report(f"{path}: cut {lost} bytes from byte {position} on, offset {next_offset}: {error.problem}")
+
+
+def _refuse_finished(
+    file: OpenFile,
+    path: str,
+    error: DamagedFileError,
+    next_offset: int,
+    *,
+    has_later: bool,
+    recovery_point: int | None,
+) -> None:
+    """Raises: DamagedFileError where bytes from damage on are not what is left of an unfinished last write."""
+    position = error.position or 0
+    behind = find_batch_behind(file, position, first_offset=next_offset)
+    reason = None
+    if behind is not None:
+        reason = f"a valid batch follows at byte {behind}, which --repair would remove too"
+    elif has_later:
+        reason = "another segment follows, which --repair would remove too"
+    elif recovery_point is not None and next_offset < recovery_point:
+        reason = f"offsets below {recovery_point} were on the disk; --repair would end the log at {next_offset}"
+    elif is_whole_batch(file, position):
+        reason = "its checksum is right, so that it was written as a whole; --repair would remove it"
+    if reason is not None:
+        raise DamagedFileError(path, position, f"{error.problem}; {reason}")
 
 
 def _check_indexes(files: FileLayer, segment: SegmentFile, options: RecoveryOptions) -> None:

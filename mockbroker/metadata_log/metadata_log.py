@@ -23,7 +23,7 @@ from mockbroker.metadata_log.batches import (
     write_records,
 )
 from mockbroker.metadata_log.image import MetadataImage
-from mockbroker.metadata_log.recovery import load_log
+from mockbroker.metadata_log.recovery import CLEAN_END, load_log
 from mockbroker.metadata_log.snapshots import SnapshotId, parse_snapshot_name, write_snapshot
 
 FOLDER = "__cluster_metadata-0"
@@ -41,7 +41,8 @@ class MetadataLog:
 
     image: the records of the log. end_offset: of the next record. epoch: that of this process, once it has been
     started. fsync: a write returns when it is on the disk. snapshot_after: the most bytes of the log between two
-    snapshots. report: is called with a line for everything that was mended.
+    snapshots. checks_end: the mark of the last clean end holds still. report: is called with a line for everything that
+    was mended.
     Raises: as `load_log`.
     """
 
@@ -52,6 +53,7 @@ class MetadataLog:
         *,
         fsync: bool = False,
         repair: bool = False,
+        checks_end: bool = True,
         snapshot_after: int = SNAPSHOT_AFTER_BYTES,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -60,6 +62,8 @@ class MetadataLog:
         self._fsync = fsync
         self._snapshot_after = min(snapshot_after, SNAPSHOT_AFTER_BYTES)
         files.create_folder(self._folder)
+        if not checks_end:
+            files.remove(self._path(CLEAN_END))
         loaded = load_log(files, self._folder, repair=repair, report=report)
         self.is_new = loaded.end_offset == 0
         self.image: MetadataImage = loaded.image
@@ -87,6 +91,7 @@ class MetadataLog:
             record = MetadataRecord(AbortTransactionRecord("the controller has ended"), 0)
             data += write_records([record], base_offset=offset + count, epoch=epoch, timestamp=now_ms)
             count += 1
+        self._files.remove(self._path(CLEAN_END))
         self._files.write_file(self._path(PARTITION_METADATA), write_partition_metadata(TOPIC_ID))
         self._append(data, count, now_ms)
         if self.image.has_open_transaction:
@@ -152,6 +157,10 @@ class MetadataLog:
     def sync(self) -> None:
         """Return when everything is on the disk."""
         self._file.sync()
+
+    def mark_end(self) -> None:
+        """Write where the log ends, at a clean end."""
+        self._files.write_file(self._path(CLEAN_END), b"%d" % self.end_offset)
 
     def close(self) -> None:
         """Close the file; closing twice is no error."""

@@ -88,6 +88,7 @@ class MetadataRecorder:
             if self._log.needs_snapshot_at_end:
                 self._log.write_snapshot(self._tracker.snapshot(), now_ms=self._clock())
             self._log.sync()
+            self._log.mark_end()
         finally:
             self._log.close()
 
@@ -106,6 +107,8 @@ class MetadataRecorder:
             STORAGE.info("the metadata log accepts records again")
         if self._log.needs_snapshot:
             self._write_snapshot(now_ms)
+        if records and not self._is_closed and self._state.log_store is not None:
+            self._state.log_store.mark_metadata_written(now_ms=now_ms)
 
     def _start_epoch(self) -> None:
         if not self._log.has_started:

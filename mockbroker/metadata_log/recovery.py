@@ -10,14 +10,20 @@ from collections.abc import Callable
 import msgspec
 
 from kwire.messages.k_raft_version_record import KRaftVersionRecord
-from mockbroker.log_directory.batch_scan import ScannedBatch, find_batch_behind, scan_batches
+from mockbroker.log_directory.batch_scan import ScannedBatch, find_batch_behind, is_whole_batch, scan_batches
 from mockbroker.log_directory.file_layer import FileLayer
+from mockbroker.log_directory.formats.checkpoints import LEADER_EPOCHS
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.formats.names import LOG, TEMPORARY, file_name, parse_file_name
 from mockbroker.metadata_log.batches import read_messages
 from mockbroker.metadata_log.image import MetadataImage
 from mockbroker.metadata_log.snapshots import SnapshotId, parse_snapshot_name, read_snapshot
 from mockbroker.metadata_log.tables import MetadataLogError
+
+#: More elections in a row do not fail to write anything.
+_EPOCHS_SKIPPED_MAX = 10_000
+#: In the folder after a clean end: the offset where the log ended.
+CLEAN_END = ".mockbroker-end"
 
 
 class LoadedLog(msgspec.Struct):
@@ -91,7 +97,21 @@ class _Loader:
             loaded.segments = []
         if loaded.snapshot is not None:
             loaded.add_epoch(loaded.snapshot.epoch, loaded.snapshot.end_offset)
+        self._check_end(names)
         return loaded
+
+    def _check_end(self, names: list[str]) -> None:
+        """Check that nothing is missing at the end, as far as that is known. Raises: DamagedFileError."""
+        end, path, problem = self._loaded.end_offset, self._path(CLEAN_END), None
+        mark = self._files.read_file(path)
+        if mark is not None and mark != b"%d" % end:
+            problem = f"the log ends at offset {end}, and ended at {mark[:20].decode(errors='replace')!r}"
+        elif not end and LEADER_EPOCHS in names:
+            problem = f"no log is there, and {LEADER_EPOCHS} is"
+        if problem is not None and not self._repair:
+            raise DamagedFileError(path if end else self._path(file_name(0, LOG)), None, problem)
+        if problem is not None:
+            self._report(f"{path}: {problem}")
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -125,7 +145,8 @@ class _Loader:
         except DamagedFileError as error:
             position = error.position or 0
             cut = f"{file.size - position} bytes of it are cut off"
-            if not later and find_batch_behind(file, position, first_offset=self._log_end) is None:
+            is_finished = bool(later) or is_whole_batch(file, position)
+            if not is_finished and find_batch_behind(file, position, first_offset=self._log_end) is None:
                 self._report(f"{path}, byte {position}: the last write was not finished; {cut}")
             else:
                 self._mend(error, later, cut)
@@ -151,6 +172,7 @@ class _Loader:
         if batch.base_offset != self._log_end:
             problem = f"a batch at offset {batch.base_offset}; expected {self._log_end}"
             raise DamagedFileError(path, scanned.position, problem)
+        self._check_epoch(scanned, path)
         self._log_end = batch.last_offset + 1
         loaded.add_epoch(batch.partition_leader_epoch, batch.base_offset)
         if self._log_end <= loaded.end_offset:
@@ -167,6 +189,22 @@ class _Loader:
                 self._apply(message.message, where, message.offset)
         loaded.end_offset, loaded.timestamp = self._log_end, batch.max_timestamp
         loaded.log_bytes += batch.size
+
+    def _check_epoch(self, scanned: ScannedBatch, path: str) -> None:
+        """Check the epoch of a batch, which no checksum covers: it begins with a control record of the new leader.
+
+        Raises: DamagedFileError.
+        """
+        epoch, before = scanned.batch.partition_leader_epoch, self._loaded.epoch
+        if not self._loaded.epochs and self._loaded.snapshot is not None:
+            before = self._loaded.snapshot.epoch
+            is_next = before - _EPOCHS_SKIPPED_MAX <= epoch <= before + _EPOCHS_SKIPPED_MAX
+        elif scanned.batch.is_control or not self._loaded.epochs:
+            is_next = before <= epoch <= before + _EPOCHS_SKIPPED_MAX
+        else:
+            is_next = epoch == before
+        if not is_next:
+            raise DamagedFileError(path, scanned.position, f"a batch of epoch {epoch} after one of {before}")
 
     def _apply(self, message: msgspec.Struct, where: str, offset: int) -> None:
         try:

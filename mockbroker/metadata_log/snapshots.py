@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kwire.errors import CorruptRecords
+from kwire.errors import WireError
 from kwire.messages.k_raft_version_record import KRaftVersionRecord
 from kwire.messages.snapshot_footer_record import SnapshotFooterRecord
 from kwire.messages.snapshot_header_record import SnapshotHeaderRecord
@@ -25,6 +25,7 @@ from mockbroker.metadata_log.tables import MetadataLogError
 
 #: Records of one batch.
 _BATCH_RECORDS = 1_000
+SNAPSHOT_SUFFIX = ".checkpoint"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -76,10 +77,13 @@ def read_snapshot(data: bytes, name: str) -> Snapshot:
     Raises: MetadataLogError for records that this release does not read.
     """
     messages: list[LogMessage] = []
-    position, kraft_version, timestamp, is_complete = 0, 0, 0, False
+    position, next_offset, kraft_version, timestamp, is_complete = 0, 0, 0, 0, False
     problem = None
     try:
         for batch in read_batches(data):
+            if batch.base_offset != next_offset:
+                raise DamagedFileError(name, position, f"a batch at offset {batch.base_offset}; expected {next_offset}")
+            next_offset = batch.last_offset + 1
             for message in _read_batch(batch, name):
                 match message.message:
                     case SnapshotHeaderRecord(last_contained_log_timestamp=last_ms):
@@ -93,8 +97,10 @@ def read_snapshot(data: bytes, name: str) -> Snapshot:
             position += batch.size
         if not is_complete:
             problem = DamagedFileError(name, position, "the snapshot has no end")
-    except CorruptRecords as error:
+    except WireError as error:
         problem = DamagedFileError(name, position, f"no valid batch: {error}")
+    except DamagedFileError as error:
+        problem = error
     return Snapshot(messages, kraft_version, timestamp, problem)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.errors import WireError
 from kwire.records.metadata.feature_level_record import FeatureLevelRecord
 from kwire.records.metadata.register_broker_record import RegisterBrokerRecord
 from kwire.records.metadata.topic_record import TopicRecord
@@ -17,11 +19,12 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.log.subjects import STORAGE
 from mockbroker.log_directory.directory_lock import DirectoryInUseError
 from mockbroker.log_directory.formats.damage import DamagedFileError
-from mockbroker.log_directory.formats.names import parse_folder_name
+from mockbroker.log_directory.formats.names import LOG, parse_folder_name
 from mockbroker.log_directory.formats.properties import META_PROPERTIES
 from mockbroker.metadata_log.metadata_log import FOLDER, SNAPSHOT_AFTER_BYTES, MetadataLog
 from mockbroker.metadata_log.recorder import MetadataRecorder
 from mockbroker.metadata_log.restoration import elect_leaders, restore_cluster
+from mockbroker.metadata_log.snapshots import SNAPSHOT_SUFFIX
 from mockbroker.metadata_log.tables import MetadataLogError
 from mockbroker.state.metadata.feature_levels import KRAFT_VERSION
 
@@ -45,6 +48,7 @@ class StoredCluster:
             directory.node_folder(self._quorum_node),
             fsync=options.fsync,
             repair=options.repair,
+            checks_end=directory.was_closed_here,
             snapshot_after=snapshot_after,
             report=options.report,
         )
@@ -52,6 +56,7 @@ class StoredCluster:
         self._recorder: MetadataRecorder | None = None
         if self.is_new:
             self._check_has_no_partitions()
+        self._check_identities()
         self._check_nodes()
 
     @classmethod
@@ -120,14 +125,20 @@ class StoredCluster:
         state.broker_storage.set_directories(self.directory.directory_ids, paths)
         assert state.controller is not None
         assert state.log_store is not None
-        try:
+        with self.translate_errors():
             if not self.is_new:
                 restore_cluster(self.log.image, state)
                 elect_leaders(state)
             state.log_store.load_logs(now_ms=now_ms)
-        except (MetadataLogError, DamagedFileError, KafkaError, OSError) as error:
-            raise ConfigError(_describe_error(error, self.path, repair=self.directory.options.repair)) from error
         state.controller.apply_leader_changes(now_ms=now_ms)
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Turn errors of the files into ConfigError that names the directory, and what to do."""
+        try:
+            yield
+        except (MetadataLogError, DamagedFileError, KafkaError, WireError, OSError) as error:
+            raise ConfigError(_describe_error(error, self.path, repair=self.directory.options.repair)) from error
 
     @property
     def topic_ids(self) -> frozenset[bytes]:
@@ -135,25 +146,37 @@ class StoredCluster:
         return frozenset(self.log.image.tables[TopicRecord])
 
     def record(self, state: ClusterState, clock: Callable[[], int]) -> MetadataRecorder:
-        """Begin to write the changes of a cluster; the first ones are the registrations of its brokers."""
+        """Begin to write the changes of a cluster; the first ones are the registrations of its brokers.
+
+        Raises: OSError.
+        """
+        self.directory.begin_use()
         self._recorder = MetadataRecorder(
             state, self.log, directory_ids=self.directory.directory_ids, quorum_node=self._quorum_node, clock=clock
         )
+        assert state.log_store is not None
+        state.log_store.await_metadata(self._recorder.write_changes)
         return self._recorder
 
-    def close(self, close_logs: Callable[[], None] = lambda: None) -> None:
-        """Write what is left, and release the directory. close_logs: closes the logs of topics.
+    def close(self, close_logs: Callable[[], None] | None = None) -> None:
+        """Write what is left, and release the directory.
 
+        close_logs: closes the logs of topics, None for a cluster that has not been started: that is no clean end.
         What cannot be written is logged; the next start then reads the logs as after a crash.
         """
         is_clean = False
         try:
-            close_logs()
-            if self._recorder is not None:
-                self._recorder.close()
-                is_clean = True
-        except OSError as error:
+            if close_logs is not None:
+                close_logs()
+                if self._recorder is not None:
+                    self._recorder.close()
+                    is_clean = True
+        except (OSError, KafkaError) as error:
             STORAGE.warning("the data directory was not closed cleanly: %(error)s", error=str(error))
+        finally:
+            self._release(is_clean=is_clean)
+
+    def _release(self, *, is_clean: bool) -> None:
         epochs = self._recorder.broker_epochs() if self._recorder is not None else {}
         self.log.close()
         try:
@@ -168,6 +191,17 @@ class StoredCluster:
             names = [name for name in self.directory.files.list_names(folder) if name != FOLDER]
             if any(parse_folder_name(name) for name in names):
                 raise ConfigError(f"data-dir: {folder} has logs of topics, and the metadata log {FOLDER} is missing")
+
+    def _check_identities(self) -> None:
+        """Raises: DamagedFileError for a node that has logs and no identity, which would get another one."""
+        directory = self.directory
+        for node_id in directory.node_ids:
+            if node_id in directory.directory_ids or directory.options.repair:
+                continue
+            folder = directory.node_folder(node_id)
+            others = (name for name in directory.files.list_names(folder) if name != FOLDER)
+            if (node_id == self._quorum_node and not self.is_new) or any(map(parse_folder_name, others)):
+                raise DamagedFileError(f"{folder}/{META_PROPERTIES}", None, "missing, and there are logs")
 
     def _check_nodes(self) -> None:
         """Raises: ConfigError for stored brokers that this cluster would not have."""
@@ -197,8 +231,10 @@ def _describe_error(error: Exception, path: Path, *, repair: bool) -> str:
     """A line for the user. An error of the system names its file."""
     if isinstance(error, OSError):
         return f"data-dir: {error}"
-    hint = "; --repair cuts damaged logs" if isinstance(error, DamagedFileError) and not repair else ""
-    return f"data-dir: {path}: {error}{hint}"
+    text = str(error.message if isinstance(error, KafkaError) else error).replace("\n", " ")
+    is_log = isinstance(error, DamagedFileError) and error.name.endswith((LOG, SNAPSHOT_SUFFIX))
+    hint = "; --repair cuts damaged logs" if is_log and not repair and "--repair" not in text else ""
+    return f"data-dir: {path}: {text}{hint}"
 
 
 def _check_path(path: Path) -> None:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qs
@@ -47,7 +48,7 @@ class TokenEndpoint:
         self._issuer = issuer
         self._now_ms = now_ms
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # The oldest first.
 
     async def start(self) -> None:
         """Listen on a free port. Raises: OSError."""
@@ -69,14 +70,20 @@ class TokenEndpoint:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) >= _CONNECTIONS_MAX:
-            writer.close()
-            return
+            # Connections that send no request keep nobody out.
+            oldest = next(iter(self._tasks))
+            del self._tasks[oldest]
+            oldest.cancel()
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(partial(self._finish, writer))
+
+    def _finish(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        writer.close()  # A task that is cancelled before it begins does not do it.
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request, and close the connection."""
+        """Answer one request; the connection is closed at the end of the task."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 try:
@@ -92,8 +99,6 @@ class TokenEndpoint:
         except asyncio.CancelledError:
             writer.transport.abort()  # A client that does not read its answer would keep the socket open.
             raise
-        finally:
-            writer.close()
 
     def _answer(self, request: _Request) -> bytes:
         if request.path == JWKS_PATH and request.method == "GET":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.escape import printable_lines
 from mockbroker.cluster_options import STOP_GRACE_HELP, parse_control_options, parse_stop_grace
 from mockbroker.config.keys import ConfigError
 from mockbroker.end_signals import end_with_signals
@@ -106,7 +107,7 @@ def _load_control_api() -> ControlApi:
 
 
 def _report_error(error: Exception, code: int) -> int:
-    print(f"mockbroker proxy: {error}", file=sys.stderr)
+    print(printable_lines(f"mockbroker proxy: {error}"), file=sys.stderr)
     return code
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kwire.capture.model import CaptureError
 from kwire.capture.options import Options
+from kwire.cli.unpacking import add_unpacked_argument
 from kwire.client import ClientError
 from kwire.client.address import parse_bootstrap
 from kwire.errors import MissingExtra, UnsupportedVersion
@@ -43,7 +44,13 @@ def _run(parsed: argparse.Namespace) -> int:
             keys.append(file.read())
     ports = frozenset(parsed.port)
     conversation = read_conversation(
-        parsed.capture, Options(edition=parsed.edition, ports=ports, tls_keylog="\n".join(keys))
+        parsed.capture,
+        Options(
+            edition=parsed.edition,
+            ports=ports,
+            tls_keylog="\n".join(keys),
+            unpacked_size_max=parsed.unpacked_max,
+        ),
     )
     _report_unreadable(conversation, is_partial=parsed.partial)
     sent = different = 0
@@ -108,6 +115,7 @@ def create_parser() -> argparse.ArgumentParser:
     add("--partial", action="store_true", help="send what can be read of a capture that has more")
     add("--port", action="append", type=int, default=[], help="a broker's port in the capture; repeatable")
     add("--tls-keylog", action="append", default=[], metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
+    add_unpacked_argument(parser)
     editions = f"whose messages the capture has: {', '.join(EDITIONS)} (default {DEFAULT_EDITION})"
     add("--edition", default=DEFAULT_EDITION, metavar="E", help=editions)
     return parser

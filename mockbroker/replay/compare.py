@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from kwire.codec import to_json
 from kwire.errors import WireError
 from mockbroker.replay.response_trees import (
+    NOTHING,
     ORDERED_KEYS,
     VARYING_KEYS,
     Difference,
@@ -20,12 +22,12 @@ from mockbroker.replay.response_trees import (
 )
 from mockbroker.replay.value_map import Scope, ValueMap
 
-#: Fields by which the elements of an array differ; ids that are mapped come last.
-_IDENTITIES = (
+#: Fields by which the elements of an array differ; those of the second tuple are ids that are mapped.
+_STABLE_IDENTITIES = (
     *("name", "topicName", "topic", "groupId", "key", "coordinatorKeys", "resourceName", "transactionalId"),
     *("partitionIndex", "partition", "index", "apiKey", "feature", "host", "logDir", "principal", "userName"),
-    *("nodeId", "brokerId", "topicId", "memberId", "producerId"),
 )
+_IDENTITIES = (*_STABLE_IDENTITIES, "nodeId", "brokerId", "topicId", "memberId", "producerId")
 _TIMES = frozenset({"logAppendTimeMs", "issueTimestamp", "expiryTimestamp", "expiryTimestampMs", "maxTimestampMs"})
 
 
@@ -54,7 +56,7 @@ def compare_responses(captured: Json, new: Json, values: ValueMap, scope: Scope)
 
 
 def _align(captured: Json, new: Json, values: ValueMap, key: str) -> Json:
-    """The new tree, with the elements of arrays in the order of the captured ones."""
+    """The new tree, with the elements of arrays at the places of the captured ones; where one is missing: NOTHING."""
     if isinstance(captured, dict) and isinstance(new, dict):
         return {name: _align(captured.get(name), value, values, name) for name, value in new.items()}
     if not isinstance(captured, list) or not isinstance(new, list):
@@ -65,12 +67,35 @@ def _align(captured: Json, new: Json, values: ValueMap, key: str) -> Json:
 
 
 def _order_like(captured: list[Json], new: list[Json], values: ValueMap, key: str) -> list[Json]:
-    wanted = [_identity(values.translate(each, key=key)) for each in captured]
-    found = [_identity(each) for each in new]
-    positions = {identity: place for place, identity in enumerate(wanted)}
-    if len(positions) == len(wanted) and len(set(found)) == len(found) and set(found) & set(wanted):
-        return sorted(new, key=lambda each: positions.get(_identity(each), len(wanted)))
-    return new
+    wanted = _number_equal([_identity(values.translate(each, key=key)) for each in captured])
+    found = dict(zip(_number_equal([_identity(each) for each in new]), new, strict=True))
+    if not found.keys() & set(wanted):
+        return new
+    rest = [each for identity, each in found.items() if identity not in set(wanted)]
+    # Ids that are not mapped yet are learned from the elements that are left, in their order.
+    unnamed = [each for each in rest if not _is_named(each)]
+    ordered: list[Json] = []
+    for identity, each in zip(wanted, captured, strict=True):
+        if identity in found:
+            ordered.append(found[identity])
+        else:
+            ordered.append(unnamed.pop(0) if unnamed and not _is_named(each) else NOTHING)
+    return ordered + [each for each in rest if _is_named(each)] + unnamed
+
+
+def _number_equal(identities: list[str]) -> list[tuple[str, int]]:
+    """Each identity with the number of equal ones before it."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for identity in identities:
+        numbered.append((identity, seen[identity]))
+        seen[identity] += 1
+    return numbered
+
+
+def _is_named(element: Json) -> bool:
+    """Whether it is a row with a key of its own, which no other element can stand for."""
+    return isinstance(element, dict) and any(element.get(name) not in (None, "") for name in _STABLE_IDENTITIES)
 
 
 def _identity(element: Json) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mockbroker.replay.response_trees import NODE_KEYS, Json
+from mockbroker.replay.response_trees import NODE_KEYS, NOTHING, Json
 
 _ZERO_UUID = "A" * 22
 #: Values that mean "none", which are never mapped.
@@ -72,8 +72,10 @@ class ValueMap:
         elif isinstance(captured, list) and isinstance(new, list):
             for left, right in zip(captured, new, strict=False):
                 self.learn(left, right, scope, key)
-        elif (map_key := self._map_key(key, captured, scope)) is not None and new not in _NONE_VALUES:
-            self._values.setdefault(map_key, new)
+        elif not isinstance(captured, dict | list) and not isinstance(new, dict | list) and new != NOTHING:
+            map_key = self._map_key(key, captured, scope)
+            if map_key is not None and new not in _NONE_VALUES:
+                self._values.setdefault(map_key, new)
 
     def translate(self, captured: Json, scope: Scope = _NO_SCOPE, key: str = "") -> Json:
         """The tree with new values for those that are mapped."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mockbroker.state.metadata.topics import Topic, TopicPartitionKey
 from mockbroker.state.storage.append_rules_cache import AppendRulesCache
-from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
-from mockbroker.state.storage.log_checks import FoundLog
 from mockbroker.state.storage.partition_log import PartitionLog
-from mockbroker.state.storage.producer_expiration import ProducerExpiration
+from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
+from mockbroker.state.storage.schedules.log_checks import FoundLog
+from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
 
 if TYPE_CHECKING:
     from mockbroker.state.metadata.cluster_image import ClusterImage
@@ -26,6 +26,7 @@ class NodeReplicaLogs:
 
     on_log_changed: called after each append and each change of offsets; None while the broker does not run.
     started_ms: which the periodic checks of the cleaner are counted from. disk: the files, None to have logs in memory.
+    write_metadata: called before files are created; raises KAFKA_STORAGE_ERROR.
     """
 
     def __init__(
@@ -50,10 +51,16 @@ class NodeReplicaLogs:
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
         self._cleaner = CleanerSchedule(configs, self._find_log, started_ms=started_ms)
         self._expiration = ProducerExpiration(configs, self._find_log, started_ms=started_ms)
+        self.write_metadata: Callable[[], None] = lambda: None
 
     def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
         """The log of a replica, created on first use. Raises: KAFKA_STORAGE_ERROR."""
-        log = self._logs.get((topic.topic_id, partition_index))
+        key = (topic.topic_id, partition_index)
+        log = self._logs.get(key)
+        if log is None:
+            # A folder whose topic is not in the metadata log would be a stray one after a kill.
+            self.write_metadata()
+            log = self._logs.get(key)  # That may have created it.
         return self._create_log(topic, partition_index) if log is None else log
 
     def _create_log(self, topic: Topic, partition_index: int) -> PartitionLog:
@@ -64,8 +71,9 @@ class NodeReplicaLogs:
             log = PartitionLog(rules.current_rules, changed, changed, self._budget)
             log.hold_high_watermark(0)
         else:
+            epoch, now_ms = topic.partitions[partition_index].leader_epoch, self._now_ms
             files, state = self._disk.open_log(
-                topic.name, topic.topic_id, partition_index, [self.node_id], now_ms=self._now_ms
+                topic.name, topic.topic_id, partition_index, [self.node_id], leader_epoch=epoch, now_ms=now_ms
             )
             log = PartitionLog(rules.current_rules, changed, changed, storage=files)
             log.restore_state(state)

@@ -88,7 +88,10 @@ class NodeReplication:
             self._drop(key)
 
     def apply_topic(self, topic: Topic) -> None:
-        """Lead and follow the partitions of one topic; a paused broker does it when it runs again."""
+        """Lead and follow the partitions of one topic; a paused broker does it when it runs again.
+
+        Raises: KAFKA_STORAGE_ERROR for files that cannot be created; the next call tries it again.
+        """
         if self._is_closed or self.node_id in self._channel.paused:
             return
         for partition in topic.partitions:
@@ -102,11 +105,11 @@ class NodeReplication:
                     self._drop(key)
                     self._logs.remove_log(key)
                 continue
-            self._known[key] = wanted
             if partition.leader == self.node_id:
                 self._lead(topic, partition)
             elif known is None or known.leader_epoch != partition.leader_epoch:
                 self._follow(topic, partition)
+            self._known[key] = wanted
 
     def drop_topic(self, topic: Topic) -> None:
         """The topic is deleted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from mockbroker.kafka_error import KafkaError
 from mockbroker.replication.node_logs import NodeReplicaLogs
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.storage.memory_budget import MemoryBudget
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.log_store import Wake
     from mockbroker.state.storage.partition_log import PartitionLog
+
+
+#: After a failure, files of new partitions are created again after so many milliseconds.
+_RETRY_MS = 1_000
 
 
 class ReplicatedLogStore:
@@ -43,6 +48,10 @@ class ReplicatedLogStore:
         self._budget = MemoryBudget() if budget is None else budget
         self._directory = directory
         self._nodes: dict[int, NodeReplicaLogs] = {}
+        self._write_metadata: Callable[[], None] | None = None
+        # Topics with partitions that are not in the metadata log yet, or whose files could not be created.
+        self._new: dict[bytes, Topic] = {}
+        self._retry_ms: int | None = None
         metadata.add_listener(self._on_topic_change)
 
     def node_logs(self, node_id: int) -> NodeReplicaLogs:
@@ -58,6 +67,8 @@ class ReplicatedLogStore:
                 budget=self._budget,
                 disk=disk,
             )
+            if self._write_metadata is not None:
+                self._nodes[node_id].write_metadata = self._write_metadata
         return self._nodes[node_id]
 
     def logs_of(self, node_id: int) -> Callable[[Topic, int], PartitionLog]:
@@ -93,6 +104,25 @@ class ReplicatedLogStore:
                         logs.open_log(topic, partition.index)
             logs.remove_unknown()
 
+    def await_metadata(self, write: Callable[[], None]) -> None:
+        """From now on new partitions are led and followed when the metadata log has them."""
+        self._write_metadata = write
+        for logs in self._nodes.values():
+            logs.write_metadata = write
+
+    def mark_metadata_written(self, *, now_ms: int) -> None:
+        """Lead and follow new partitions. Those whose files cannot be created are tried again later."""
+        new, self._new = self._new, {}
+        for topic_id, topic in new.items():
+            if self._metadata.topic_by_id(topic_id) is not topic:
+                continue
+            for replication in self._running():
+                try:
+                    replication.apply_topic(topic)
+                except KafkaError:  # It is reported already.
+                    self._new[topic_id] = topic
+        self._retry_ms = now_ms + _RETRY_MS if self._new else None
+
     def close(self) -> None:
         """Write everything to the disk, where logs are in files. Raises: OSError."""
         for logs in self._nodes.values():
@@ -117,19 +147,26 @@ class ReplicatedLogStore:
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """The next time to clean logs or to write files, or None."""
-        deadlines = (logs.next_deadline_ms(now_ms=now_ms) for logs in self._nodes.values())
-        return min((due_ms for due_ms in deadlines if due_ms is not None), default=None)
+        deadlines = [logs.next_deadline_ms(now_ms=now_ms) for logs in self._nodes.values()]
+        return min((due_ms for due_ms in (*deadlines, self._retry_ms) if due_ms is not None), default=None)
 
     def expire(self, *, now_ms: int) -> None:
         """Clean the logs that are due, and write the files that are."""
+        if self._retry_ms is not None and self._retry_ms <= now_ms:
+            self.mark_metadata_written(now_ms=now_ms)
         for logs in self._nodes.values():
             logs.expire(now_ms=now_ms)
 
     def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+        is_new = change in (TopicChange.CREATED, TopicChange.PARTITIONS_ADDED) and self._write_metadata is not None
+        if change is TopicChange.DELETED:
+            self._new.pop(topic.topic_id, None)
+        elif is_new:
+            self._new[topic.topic_id] = topic
         for replication in self._running():
             if change is TopicChange.DELETED:
                 replication.drop_topic(topic)
-            else:
+            elif topic.topic_id not in self._new:
                 replication.apply_topic(topic)
         for partition in topic.partitions:
             key = (topic.topic_id, partition.index)

@@ -11,6 +11,13 @@ ATTACKS: dict[str, str] = {
     "stops": "tests.attack.stops",
     "random-faults": "tests.attack.random_faults",
     "key-stores": "tests.attack.key_stores",
+    "broker-settings": "tests.attack.broker_settings",
+    "costly-requests": "tests.attack.costly_requests",
+    "extreme-numbers": "tests.attack.extreme_numbers",
+    "growing-state": "tests.attack.growing_state",
+    "slow-readers": "tests.attack.slow_readers",
+    "http-connections": "tests.attack.http_connections",
+    "damaged-directories": "tests.attack.damaged_directories",
 }
 
 

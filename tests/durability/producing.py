@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.durability.worker import Worker
+from tests.durability.worker import FLUSH_S, PRODUCER, Worker
 
 _IN_FLIGHT_MAX = 200
 _BATCH_SIZE = 20
@@ -23,7 +23,7 @@ class IdempotentProducer(Worker):
 
     def run(self) -> None:
         """Produce until stopped, then wait for all acknowledgements."""
-        producer = Producer({**self._settings, "enable.idempotence": True, "acks": "all", "linger.ms": 1})
+        producer = Producer({**self._settings, **PRODUCER, "acks": "all"})
         while not self.is_stopping:
             while len(producer) < _IN_FLIGHT_MAX and not self.is_stopping:
                 for _ in range(_BATCH_SIZE):
@@ -31,7 +31,7 @@ class IdempotentProducer(Worker):
                 producer.poll(0)
                 self.pause(_PAUSE_S)
             producer.poll(0.05)
-        if producer.flush(120):
+        if producer.flush(FLUSH_S):
             self.violations.append(f"{len(producer)} records of {self.topic} were never acknowledged")
 
     def _send(self, producer: Producer) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.durability.worker import Worker
+from tests.durability.worker import FLUSH_S, PRODUCER, Worker
 
 _TIMEOUT_S = 30.0
 _RELEASED_EVERY = 7
@@ -35,7 +35,7 @@ class ShareReader(Worker):
     def run(self) -> None:
         """Produce, consume, acknowledge until stopped."""
         self._start_from_earliest()
-        producer = Producer({**self._settings, "enable.idempotence": True, "linger.ms": 1})
+        producer = Producer({**self._settings, **PRODUCER})
         consumer = self._create_consumer()
         try:
             while not self.is_stopping:
@@ -47,7 +47,7 @@ class ShareReader(Worker):
                 self._consume(consumer)
         finally:
             consumer.close()
-            producer.flush(_TIMEOUT_S)
+            producer.flush(FLUSH_S)
 
     def verify(self) -> Iterator[str]:
         """Receive what is left, with a new client: nothing that was accepted, and all that was produced."""

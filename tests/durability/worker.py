@@ -18,7 +18,11 @@ _PATIENT = {
     "socket.timeout.ms": 10_000,
     "topic.metadata.refresh.interval.ms": 2_000,
 }
-_END_S = 180.0
+#: Of producers that wait as long as the broker needs, on a busy machine too.
+PRODUCER = {"enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 0}
+#: How long the last acknowledgements may take.
+FLUSH_S = 500.0
+_END_S = 600.0
 
 
 class Worker(ABC):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kwire.escape import escape, one_line, safe_json
+from kwire.escape import escape, one_line, printable_lines, safe_json
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,7 @@ def test_safe_json_is_valid_json_and_keeps_printable_characters() -> None:
     assert "käse" in text
     assert "日本" in text
     assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_lines_are_kept_and_each_is_printable() -> None:
+    assert printable_lines("a\n\tb\x1b[2J\r\n\u2028c") == "a\n    b\\x1b[2J\\r\n\\u2028c"

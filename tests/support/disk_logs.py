@@ -32,6 +32,7 @@ class DiskLog:
         repair: bool = False,
         rules: Callable[[], AppendRules] = lambda: RULES,
         settings: Sequence[str] = (),
+        leader_epoch: int = 0,
     ) -> None:
         self.files = files
         self.lines: list[str] = []
@@ -39,12 +40,13 @@ class DiskLog:
         options = DirectoryOptions(fsync=fsync, repair=repair, report=self.lines.append)
         self.directory = DataDirectory(files, nodes, options, boot_id=boot_id)
         self.logs = self.directory.open_logs(Configs(BrokerConfig.from_properties("", settings)))
-        self.partition, state = self.logs.open_log("t", TOPIC_ID, 0, nodes, now_ms=0)
+        self.partition, state = self.logs.open_log("t", TOPIC_ID, 0, nodes, leader_epoch=leader_epoch, now_ms=0)
         self.wakes = 0
         self.log = PartitionLog(rules, self._wake, storage=self.partition)
         self.log.restore_state(state)
         self.state = state
         self.partition.bind(self.log)
+        self.directory.begin_use()
 
     def _wake(self) -> None:
         self.wakes += 1

@@ -106,9 +106,27 @@ OTHERS = (
         "a test would trust certificates that it does not know",
     ),
     Difference(
+        "Settings of one broker",
+        "each replica of a partition has those of its own broker",
+        "all replicas have those of the leader's broker; with `mockbroker.replication=real` each its own",
+        "replicas share one log unless followers fetch",
+    ),
+    Difference(
+        "Changes of brokers' configurations at the controller's listener",
+        "values are not checked, and a broker ignores those that are invalid",
+        "values are checked as by a broker",
+        "a value without an effect would be described as if it had one",
+    ),
+    Difference(
+        "Checks for idle producers",
+        "every `producer.id.expiration.check.interval.ms` from the creation of each log on",
+        "from the start of the cluster on",
+        "the interval is an internal configuration",
+    ),
+    Difference(
         "Error messages",
         "Kafka's texts in every ErrorMessage",
-        "texts of the same meaning; null where Kafka's are null",
+        "texts with the same names and numbers; null where Kafka's are null",
         "programs should use the error code",
     ),
     Difference(

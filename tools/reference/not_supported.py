@@ -100,8 +100,8 @@ does not list such an API, so clients do not use it. The codec has every message
 _PLUGINS = """
 ## Classes and plug-ins
 
-No Java is loaded. A configuration whose value names a class supports Kafka's own ones that have their effect here. With
-others, what would change answers is refused or logged as a warning at the start, and what would not is logged as information.
+No Java is loaded. A configuration whose value names a class supports Kafka's own ones that have their effect here. Of
+others, those that would change answers are refused or logged as a warning at the start, and the rest as information.
 `sasl.server.callback.handler.class` counts with the prefix of a listener and of a mechanism only, as in Kafka.
 """
 

@@ -87,7 +87,9 @@ class Excerpt:
         if options.tls_keylog:
             require_cryptography()
         self._connections, self._buffered, self._buffered_size = {}, {}, 0
-        events = self._read_events(dissect_packets(self._record_packets(read_packets(source, keys))))
+        events = self._read_events(
+            dissect_packets(self._record_packets(read_packets(source, keys, options.unpacked_size_max)))
+        )
         return merge_issues(pair_exchanges(self._open_frames(extract_frames(events, options, keys)), options))
 
     def select_packets(self, outcome: Outcome, request_comment: str, response_comment: str) -> None:

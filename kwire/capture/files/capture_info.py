@@ -41,12 +41,14 @@ class CaptureInfo:
     dropped: list[str] = field(default_factory=list)
 
 
-def read_capture_info(source: Source) -> CaptureInfo:
+def read_capture_info(source: Source, unpacked_max: int | None = None) -> CaptureInfo:
     """Read the metadata of a capture; its packets are skipped.
+
+    Args: unpacked_max: as `Options.unpacked_size_max`.
 
     Raises: CaptureError if it is neither pcap nor pcapng.
     """
-    with open_source(source) as reader:
+    with open_source(source, unpacked_max) as reader:
         magic = reader.magic
         if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
             return CaptureInfo("pcap")

@@ -9,16 +9,18 @@ from kwire.capture.files.source import KeyLogSink, Source, not_a_capture, open_s
 from kwire.capture.model import CaptureError, CaptureIssue, Packet
 
 
-def read_packets(source: Source, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
+def read_packets(
+    source: Source, keys: KeyLogSink | None = None, unpacked_max: int | None = None
+) -> Iterator[Packet | CaptureIssue]:
     """Yield the packets of a pcap or pcapng file, compressed or not, or of a `PacketSource`.
 
-    Args: keys: receives the TLS secrets of a pcapng file.
+    Args: keys: receives the TLS secrets of a pcapng file. unpacked_max: as `Options.unpacked_size_max`.
     Raises: CaptureError if it is neither. Damage after the first bytes is a `CaptureIssue` instead.
     """
     if hasattr(source, "packets"):
         yield from source.packets(keys)
         return
-    with open_source(source) as reader:
+    with open_source(source, unpacked_max) as reader:
         magic = reader.magic
         if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
             yield from pcap.read_packets(reader, magic)

@@ -24,9 +24,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
 
-# Limits of decompression: captures are compressed to a third or a thirtieth, those of idle polls to a hundredth. Above
-# both limits the input is a decompression bomb.
-DECOMPRESSED_SIZE_FREE = 256 * 1024 * 1024
+# Limits of decompression, if none is given: captures are compressed to a third or a thirtieth, those of idle polls to a
+# hundredth. Above both limits the input is a decompression bomb: packets without data are 16 bytes each, and 32 MiB of
+# them take some seconds.
+DECOMPRESSED_SIZE_FREE = 32 * 1024 * 1024
 DECOMPRESSED_RATIO_MAX = 250
 # The memory that a zstd frame may request; `zstd --long` uses as much without further options.
 _ZSTD_WINDOW_MAX = 1 << 27
@@ -65,11 +66,22 @@ class Reader:
     `magic` has the first four bytes, which are read already.
     """
 
-    def __init__(self, file: Readable, compressed: _CompressedInput | None = None) -> None:
-        """Read from `file`, which the caller closes; it decompresses the bytes of `compressed`."""
+    def __init__(
+        self,
+        file: Readable,
+        compressed: _CompressedInput | None = None,
+        unpacked_max: int | None = None,
+        on_unpacked: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read from `file`, which the caller closes; it decompresses the bytes of `compressed`.
+
+        `on_unpacked` is called about once for each MiB, with the bytes that were unpacked so far.
+        """
         self._file = file
         self._compressed = compressed
-        self._size = 0
+        self._unpacked_max = unpacked_max
+        self._on_unpacked = on_unpacked
+        self._size = self._reported = 0
         self.error: str | None = None
         self.magic = self.read(4)
         if compressed is not None and not self.magic and self.error is None:
@@ -99,14 +111,25 @@ class Reader:
             self.error = f"the {compressed.name} stream is damaged: {error}"
             return b""
         self._size += len(data)
-        if self._size > max(DECOMPRESSED_SIZE_FREE, DECOMPRESSED_RATIO_MAX * compressed.size):
-            self.error = (
-                f"the {compressed.name} stream unpacks to more than {DECOMPRESSED_RATIO_MAX} times its size, and to "
-                f"more than {DECOMPRESSED_SIZE_FREE >> 20} MiB: what follows is not read (unpack it yourself if you "
-                "trust it)"
-            )
+        if self._size - self._reported >= _CHUNK and self._on_unpacked is not None:
+            self._reported = self._size
+            self._on_unpacked(self._size)
+        limit = self._unpacked_max
+        if limit is None:
+            limit = max(DECOMPRESSED_SIZE_FREE, DECOMPRESSED_RATIO_MAX * compressed.size)
+        if self._size > limit:
+            self.error = f"the {compressed.name} stream unpacks to more than {self._describe_limit()}"
             return b""
         return data
+
+    def _describe_limit(self) -> str:
+        rest = "what follows is not read"
+        if self._unpacked_max is not None:
+            return f"{self._unpacked_max} bytes, the limit that was set: {rest}"
+        return (
+            f"{DECOMPRESSED_RATIO_MAX} times its size, and to more than {DECOMPRESSED_SIZE_FREE >> 20} MiB: {rest} "
+            "(set a greater limit if you trust it: --unpacked-max, or unpacked_size_max in Python and Spark)"
+        )
 
 
 class _CompressedInput:
@@ -129,18 +152,20 @@ class _CompressedInput:
 
 
 @contextmanager
-def open_source(source: Source) -> Iterator[Reader]:
+def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Reader]:
     """Open a source for reading, decompressed if its first bytes show a compression. Closes only what it opened itself.
 
+    Args: unpacked_max: as `Options.unpacked_size_max`.
     Raises: CaptureError when the source cannot be one.
     """
+    on_unpacked = getattr(source, "on_unpacked", None)
     with _buffered(source) as file:
         plain = Reader(cast("Readable", file))
         if plain.magic[:2] == _GZIP_MAGIC:
             compressed = _CompressedInput("gzip", plain.magic, file)
             # The buffer serves small reads without a call of Python code for each.
             with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
-                yield Reader(cast("Readable", decompressed), compressed)
+                yield Reader(cast("Readable", decompressed), compressed, unpacked_max, on_unpacked)
         elif plain.magic == _ZSTD_MAGIC or _is_skippable(plain.magic):
             compressed = _CompressedInput("zstd", plain.magic, file)
             decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
@@ -148,7 +173,8 @@ def open_source(source: Source) -> Iterator[Reader]:
                 cast("io.BytesIO", compressed), read_across_frames=True, closefd=False
             ) as raw:
                 # Read in pieces, so that damage does not lose the data that was decompressed before it.
-                yield Reader(cast("Readable", io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)), compressed)
+                buffered = io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)
+                yield Reader(cast("Readable", buffered), compressed, unpacked_max, on_unpacked)
         else:
             yield plain
 

@@ -11,6 +11,7 @@ from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.message_rows import STATUSES
 from kwire.cli.edition import add_edition_arguments
 from kwire.cli.terminal import AUTO, COLOUR_CHOICES
+from kwire.cli.unpacking import add_unpacked_argument
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("captures", nargs="*", metavar="CAPTURE", help=captures_help)
     inputs = parser.add_argument_group("input")
     _add_input(inputs.add_argument)
+    add_unpacked_argument(inputs)
     add_edition_arguments(inputs)
     _add_selection(parser.add_argument_group("what to show").add_argument)
     _add_output(parser.add_argument_group("output").add_argument)

@@ -163,6 +163,7 @@ def _capture_options(args: argparse.Namespace) -> Options:
         payload=args.payload,
         tls_keylog=_read_key_logs(args.tls_keylog),
         topics=_read_topics(args.topics) if args.topics is not None else {},
+        unpacked_size_max=args.unpacked_max,
     )
 
 

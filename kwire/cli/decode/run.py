@@ -22,6 +22,7 @@ from kwire.cli.decode.printer import Printer
 from kwire.cli.decode.row_filter import InputCounts, RowFilter
 from kwire.cli.exit_codes import INTERRUPTED, PROBLEM_FOUND, SUCCESS
 from kwire.cli.terminal import Screen, is_terminal, paint, terminal_width, use_colour
+from kwire.cli.unpacking import LONG_SIZE
 from kwire.escape import one_line
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from kwire.cli.progress import Progress
 
 SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
-# Smaller files are read so fast that progress is not shown.
-_LONG_SIZE = 1024 * 1024
 
 
 class DecodeRun:
@@ -119,7 +118,7 @@ class DecodeRun:
         if self._packets is not None:
             self._packets.show()
             for note in self._packets.notes():
-                print(f"kwire: {note}", file=sys.stderr)
+                print(f"kwire: {one_line(note)}", file=sys.stderr)
 
     def _printer(self, capture: str, opened: _OpenedInput) -> Printer:
         has_several = len(self._args.captures) > 1
@@ -196,7 +195,7 @@ class _OpenedInput:
         from kwire.cli.inputs import FollowedCapture, PipeInput, is_stream
 
         if self._args.follow and capture != "-" and not is_stream(capture):
-            return FollowedCapture(capture, stop, idle)
+            return FollowedCapture(capture, stop, idle, self._args.unpacked_max)
         path: str | int = sys.stdin.fileno() if capture == "-" else capture
         # Opening a named pipe blocks until a writer opens it.
         file = stop.wait_for(lambda: io.FileIO(path, closefd=capture != "-"))
@@ -217,13 +216,13 @@ class _OpenedInput:
             self._progress.hide()
 
     def _counted(self) -> Source:
-        """The file, with a progress line if it is large and stderr is a terminal."""
-        size = os.stat(self.path).st_size
-        if size < _LONG_SIZE or not is_terminal(sys.stderr):
+        """The file, with a progress line if stderr is a terminal and it is large, or expands to much."""
+        if not is_terminal(sys.stderr):
             return self.path
         from kwire.cli.inputs import CountedFile
 
-        counted = CountedFile(self.path, self.show_progress)
+        is_long = os.stat(self.path).st_size >= LONG_SIZE
+        counted = CountedFile(self.path, self.show_progress if is_long else self._note_position, self._show_unpacked)
         self._stack.callback(counted.close)
         return counted
 
@@ -231,6 +230,14 @@ class _OpenedInput:
     def rereadable_path(self) -> str | None:
         """The path of an input that can be read more than once; None for live captures and standard input."""
         return self.path if self._stop is None and self.path != "-" else None
+
+    def _note_position(self, at: int) -> None:
+        self._read_count = at
+
+    def _show_unpacked(self, count: int) -> None:
+        self.show_progress(self._read_count)
+        if self._progress is not None:
+            self._progress.update_unpacked(count)
 
     def show_progress(self, at: int) -> None:
         """Update the progress line, if stderr is a terminal."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kwire.capture.display_filter.display_filter import DisplayFilter
+from kwire.capture.files.sizes import parse_size
 from kwire.capture.options import Options
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.columns import level_columns as columns_of
@@ -72,6 +73,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "bodies": _parse_boolean,
     "topics": _parse_topics,
     "frame_size_max": int,
+    "unpacked_size_max": parse_size,
     "tls_keylog": _parse_key_log,
 }
 

@@ -107,15 +107,19 @@ def _read_spanning_flows(
 def _read_host_share(task: ScanTask, scan_request: ScanRequest) -> Iterator[Row]:
     options, keys = scan_request.reader_options, KeyLog(scan_request.options.tls_keylog)
     pipeline = PipelineState(scan_request.level, options, keys)
-    outcomes = chain(pipeline.outcomes(_host_share_segments(task, pipeline, keys)), pipeline.close())
+    outcomes = chain(
+        pipeline.outcomes(_host_share_segments(task, pipeline, keys, options.unpacked_size_max)), pipeline.close()
+    )
     return read_series_rows(pipeline, task.files[0], outcomes, scan_request.level, options)
 
 
-def _host_share_segments(task: ScanTask, pipeline: PipelineState, keys: KeyLog) -> Iterator[Segment | CaptureIssue]:
+def _host_share_segments(
+    task: ScanTask, pipeline: PipelineState, keys: KeyLog, unpacked_max: int | None
+) -> Iterator[Segment | CaptureIssue]:
     number, count = task.hosts
     for file in task.files:
         is_first = True
-        for segment in dissect_packets(read_packets(file, keys)):
+        for segment in dissect_packets(read_packets(file, keys, unpacked_max)):
             if isinstance(segment, CaptureIssue):
                 if task.emits_issues:
                     yield segment

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import Filter, IsNotNull, IsNull, Not
+from pyspark.sql import datasource
 
 from kwire.capture.display_filter.display_filter import DisplayFilter
 from kwire.capture.display_filter.exchange_filter import condition_holds
@@ -15,6 +15,8 @@ from kwire.capture.model import Flow, connection_id, format_address
 from kwire.spark.source import pushdown
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
     from kwire.capture.index import FlowKey
     from kwire.spark.source.capture_times import TimeSpan
 
@@ -71,13 +73,13 @@ def _endpoint_values(key: FlowKey) -> Iterator[Mapping[str, object]]:
 def _may_be_true(spark_filter: Filter, known: PartialRow) -> bool:
     """Whether the filter may be true in SQL; it must be one that `pushdown.arrow_expression` supports."""
     is_negated, inner = False, spark_filter
-    while isinstance(inner, Not):
+    while isinstance(inner, datasource.Not):
         is_negated, inner = not is_negated, inner.child
     name = pushdown.filter_column(inner)
     if name is not None and name in known.columns:
         condition = pushdown.value_condition(spark_filter)
         return condition is None or condition_holds(condition, known.columns[name])
-    if name not in TIMES or isinstance(inner, IsNull | IsNotNull) or is_negated:
+    if name not in TIMES or isinstance(inner, datasource.IsNull | datasource.IsNotNull) or is_negated:
         return True
     condition = pushdown.value_condition(inner)
     if condition is None:

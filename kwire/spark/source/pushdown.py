@@ -10,33 +10,42 @@ import operator
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import datasource
-from pyspark.sql.datasource import Filter
 
 from kwire.capture.display_filter.exchange_filter import COLUMNS as HEAD_COLUMNS
 from kwire.capture.options import ExchangeCondition
 
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Whether Spark offers filters to a source: from 4.1 on.
+HAS_FILTERS = hasattr(datasource, "Filter")
 
 # The test of a condition on headers, and the Arrow expression. Unknown stays unknown in all of these: Arrow gives null
 # where the column is null, and null again when that is negated.
-_COMPARISONS: dict[type[Filter], tuple[str, Callable[[pc.Expression, Any], pc.Expression]]] = {
-    datasource.EqualTo: ("=", operator.eq),
-    datasource.GreaterThan: (">", operator.gt),
-    datasource.GreaterThanOrEqual: (">=", operator.ge),
-    datasource.LessThan: ("<", operator.lt),
-    datasource.LessThanOrEqual: ("<=", operator.le),
-    datasource.StringStartsWith: ("starts", pc.starts_with),
-    datasource.StringEndsWith: ("ends", pc.ends_with),
-    datasource.StringContains: ("contains", pc.match_substring),
-}
+_COMPARISONS: dict[type[Filter], tuple[str, Callable[[pc.Expression, Any], pc.Expression]]] = (
+    {
+        datasource.EqualTo: ("=", operator.eq),
+        datasource.GreaterThan: (">", operator.gt),
+        datasource.GreaterThanOrEqual: (">=", operator.ge),
+        datasource.LessThan: ("<", operator.lt),
+        datasource.LessThanOrEqual: ("<=", operator.le),
+        datasource.StringStartsWith: ("starts", pc.starts_with),
+        datasource.StringEndsWith: ("ends", pc.ends_with),
+        datasource.StringContains: ("contains", pc.match_substring),
+    }
+    if HAS_FILTERS
+    else {}
+)
 # The time of a row, by the name it has in the headers of an exchange.
 _HEADER_COLUMNS = {("share_acquired", "ts"): "resp_ts", ("share_acks", "ts"): "req_ts"}
-_TEXT_FILTERS = (datasource.StringStartsWith, datasource.StringEndsWith, datasource.StringContains)
+_TEXT_TESTS = ("starts", "ends", "contains")
 
 
 def arrow_expression(spark_filter: Filter, schema: pa.Schema) -> pc.Expression | None:
@@ -118,12 +127,12 @@ def _arrow_null_safe_equality(
 
 
 def _arrow_comparison(spark_filter: Filter, field: pc.Expression, kind: pa.DataType) -> pc.Expression | None:
-    _, build = _COMPARISONS.get(type(spark_filter), (None, None))
+    test, build = _COMPARISONS.get(type(spark_filter), (None, None))
     raw_value = getattr(spark_filter, "value", None)
     value = _arrow_scalar(raw_value, kind)
     if build is None or value is None:
         return None
-    if isinstance(spark_filter, _TEXT_FILTERS):
+    if test in _TEXT_TESTS:
         return build(field, raw_value) if isinstance(raw_value, str) and pa.types.is_string(kind) else None
     return build(field, value)
 

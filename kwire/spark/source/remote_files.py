@@ -85,7 +85,8 @@ def _packet_mapper(scan_request: ScanRequest) -> Any:
         for path, content in _file_contents(batches):
             packet_rows: list[dict[str, object]] = []
             first_ts = None
-            for segment in dissect_packets(read_packets(content, KeyLog(scan_request.options.tls_keylog))):
+            keys = KeyLog(scan_request.options.tls_keylog)
+            for segment in dissect_packets(read_packets(content, keys, scan_request.options.unpacked_size_max)):
                 first_ts = segment.ts if first_ts is None else first_ts
                 packet_rows.append(_packet_row(segment, path, first_ts))
                 if len(packet_rows) == _PACKETS_PER_BATCH:

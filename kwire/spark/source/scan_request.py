@@ -9,7 +9,6 @@ from operator import and_
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -23,6 +22,7 @@ from kwire.spark.source.pruning import PruningFilter
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
+    from pyspark.sql.datasource import Filter
 
 # Rendering messages as JSON is the most expensive part of reading; it is skipped when these columns are not requested.
 JSON_COLUMNS = frozenset({"body_request", "body_response"})

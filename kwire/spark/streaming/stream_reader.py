@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming import datasource
 
 from kwire.spark import paths
 from kwire.spark.source import options
@@ -22,10 +23,31 @@ from kwire.spark.streaming.stream_task import read_stream_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
 
     from kwire.spark.source.scan_request import ScanRequest
 
 Offset = dict[str, Any]
+
+#: Whether Spark passes the start of a batch and its limit to a source: from 4.2 on.
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+
+
+def make_stream_reader(option_texts: Mapping[str, str], scan_request: ScanRequest) -> CaptureStreamReader:
+    """The reader for the installed version of Spark; `option_texts`: the options as Spark passes them.
+
+    Raises: ValueError for limits of batches that this version does not have.
+    """
+    if HAS_LIMITS:
+        from kwire.spark.streaming.limited_reader import LimitedStreamReader
+
+        return LimitedStreamReader(option_texts, scan_request)
+    reader = CaptureStreamReader(option_texts, scan_request)
+    if reader.stream_options.files_max is not None or reader.stream_options.bytes_max is not None:
+        raise ValueError(
+            f"maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer; this is {pyspark.__version__}"
+        )
+    return reader
 
 
 @dataclass
@@ -36,8 +58,8 @@ class StreamTask(InputPartition):
     number: int
 
 
-class CaptureStreamReader(DataSourceStreamReader, datasource.SupportsTriggerAvailableNow):
-    """Plans batches on the driver; `read` runs on the workers."""
+class CaptureStreamReader(DataSourceStreamReader):
+    """Plans batches on the driver; `read` runs on the workers. A batch has all files that are new."""
 
     def __init__(self, option_texts: Mapping[str, str], scan_request: ScanRequest) -> None:
         """`option_texts`: the options as Spark passes them."""
@@ -48,25 +70,24 @@ class CaptureStreamReader(DataSourceStreamReader, datasource.SupportsTriggerAvai
         self._folder: CaptureFolder | None = None
         self._state: StreamState | None = None
         self._target: frozenset[FinishedFile] | None = None
+        self._planned: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802  Spark's names, here and below.
         """The offset before the first batch."""
         return {"batch": 0}
 
-    def getDefaultReadLimit(self) -> datasource.ReadLimit:  # noqa: N802
-        """The limit of `maxFilesPerTrigger` or `maxBytesPerTrigger`."""
-        if self.stream_options.files_max is not None:
-            return datasource.ReadMaxFiles(self.stream_options.files_max)
-        if self.stream_options.bytes_max is not None:
-            return datasource.ReadMaxBytes(self.stream_options.bytes_max)
-        return datasource.ReadAllAvailable()
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # noqa: N802
+        """The next batch: one that an earlier run planned, or a batch of new files up to the limit.
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Restrict this run to the files that are finished now."""
-        self._target = frozenset(self._finished_files())
-
-    def latestOffset(self, start: Offset, limit: datasource.ReadLimit) -> Offset:  # noqa: N802
-        """The next batch: one that an earlier run planned, or a batch of new files up to the limit."""
+        Spark before 4.2 passes nothing: then it is the batch after all planned ones, and Spark runs those that it has
+        not run together.
+        """
+        if start is None:
+            if self._planned is None:
+                self._planned = self.state.find_newest()
+            offset = self.latestOffset({"batch": self._planned})
+            self._planned = _batch_number(offset)
+            return offset
         number = _batch_number(start) + 1
         if self.state.find_batch(number) is None:
             self.state.check_batch_number(number)
@@ -99,13 +120,17 @@ class CaptureStreamReader(DataSourceStreamReader, datasource.SupportsTriggerAvai
             self._state = StreamState(folder, level=self.scan_request.level, tasks=tasks)
         return self._state
 
+    def restrict_to_finished(self) -> None:
+        """Read only the files that are finished now."""
+        self._target = frozenset(self._finished_files())
+
     def _finished_files(self) -> list[FinishedFile]:
         if self._folder is None:
             self._folder = CaptureFolder(self._names, closed_after_s=self.stream_options.closed_after_s)
         files = self._folder.finished_files()
         return files if self._target is None else [file for file in files if file in self._target]
 
-    def _plan_batch(self, number: int, limit: datasource.ReadLimit) -> Batch | None:
+    def _plan_batch(self, number: int, limit: ReadLimit | None) -> Batch | None:
         read = {file.identity: file for file in self.state.files_read_until(number - 1)}
         previous = self.state.load_batch(number - 1) if number > 1 else None
         newest = previous.newest_ts if previous else 0
@@ -145,17 +170,18 @@ def _batch_number(offset: Offset) -> int:
     return number
 
 
-def _files_within(files: list[FinishedFile], limit: datasource.ReadLimit) -> list[FinishedFile]:
+def _files_within(files: list[FinishedFile], limit: ReadLimit | None) -> list[FinishedFile]:
     """The first files within a limit, but at least one: a file is not divided between batches."""
-    if isinstance(limit, datasource.ReadMaxFiles):
-        return files[: max(limit.max_files, 1)]
-    if not isinstance(limit, datasource.ReadMaxBytes):
+    files_max, bytes_max = getattr(limit, "max_files", None), getattr(limit, "max_bytes", None)
+    if files_max is not None:
+        return files[: max(files_max, 1)]
+    if bytes_max is None:
         return files
     size = 0
     chosen: list[FinishedFile] = []
     for file in files:
         size += file.size
-        if chosen and size > limit.max_bytes:
+        if chosen and size > bytes_max:
             break
         chosen.append(file)
     return chosen

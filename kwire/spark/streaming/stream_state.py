@@ -90,6 +90,13 @@ class StreamState:
         grown, renamed = ([FinishedFile(*fields) for fields in content[name]] for name in ("grown", "renamed"))
         return Batch(number, files, grown, content["newest_ts"], renamed)
 
+    def find_newest(self) -> int:
+        """The number of the newest batch that was planned; 0 without any."""
+        number = self._load_compacted().number
+        while self.find_batch(number + 1) is not None:
+            number += 1
+        return number
+
     def load_batch(self, number: int) -> Batch:
         """The batch of this number, which Spark's checkpoint names.
 

@@ -166,7 +166,7 @@ class _StreamTaskReader:
 
     def _scanned_segments(self, source: Source) -> Iterator[Segment | CaptureIssue]:
         """Segments by a scan of all packets: of a compressed file, or one that is longer now."""
-        for segment in dissect_packets(read_packets(source, self._keys)):
+        for segment in dissect_packets(read_packets(source, self._keys, self._reader_options.unpacked_size_max)):
             if isinstance(segment, CaptureIssue):
                 if self._task == 0:
                     yield segment

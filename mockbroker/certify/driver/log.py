@@ -1,8 +1,10 @@
-"""The log of a driver: the first and the last part of what it writes to stderr, bounded."""
+"""The log of a driver: the first and the last part of what it writes to stderr, bounded, and escaped."""
 
 from __future__ import annotations
 
 import threading
+
+from kwire.escape import one_line, printable_lines
 
 #: The parts that are kept, bytes.
 HEAD_BYTES_MAX = 64 * 1024
@@ -40,15 +42,15 @@ class DriverLog:
             self._dropped = 0
 
     def text(self) -> str:
-        """The whole log, with a line for what was dropped."""
+        """The whole log, with a line for what was dropped; it cannot act on a terminal."""
         with self._lock:
             head, tail, dropped = bytes(self._head), bytes(self._tail), self._dropped
         gap = f"\n[{dropped} bytes were dropped]\n".encode() if dropped else b""
-        return (head + gap + tail).decode("utf-8", "replace")
+        return printable_lines((head + gap + tail).decode("utf-8", "replace").replace("\r\n", "\n"))
 
     def last_lines(self) -> str:
         """The last lines, indented, as they stand in messages."""
         with self._lock:
             data = bytes(self._tail or self._head)[-SHOWN_BYTES_MAX:]
         lines = data.decode("utf-8", "replace").splitlines()[-SHOWN_LINES_MAX:]
-        return "\n".join(f"    {line}" for line in lines)
+        return "\n".join(f"    {one_line(line.expandtabs(4))}" for line in lines)

@@ -6,6 +6,7 @@ Source: share-semantics 7.2 and 7.5; the records are in `share_state_records`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -270,8 +271,10 @@ class ShareStateLog:
             redundant = min(offsets.values(), default=0)
             if redundant > 0 and redundant != self._pruned.get(shard):
                 assert topic is not None
-                self._logs.find_log(topic.topic_id, shard).delete_records_before(redundant)
-                self._pruned[shard] = redundant
+                # Records above the high watermark, and those that another node leads, are left for the next time.
+                with suppress(KafkaError):
+                    self._logs.find_log(topic.topic_id, shard).delete_records_before(redundant)
+                    self._pruned[shard] = redundant
 
     def _interval_ms(self, task: str) -> int:
         return self._config.integer(f"share.coordinator.{task}.interval.ms")

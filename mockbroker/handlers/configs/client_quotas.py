@@ -12,6 +12,7 @@ from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, authorize_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.client_quotas import FilterComponent, QuotaChange, QuotaEntity, make_entity
+from mockbroker.state.metadata.record_limit import check_record_count
 
 
 def describe_client_quotas(request: describe.DescribeClientQuotasRequest, ctx: Context) -> Outcome:
@@ -43,18 +44,24 @@ def alter_client_quotas(request: alter.AlterClientQuotasRequest, ctx: Context) -
     authorize_cluster(AclOperation.ALTER_CONFIGS, ctx, message="ALTER_CONFIGS is not allowed.")
     quotas = ctx.cluster.broker_storage.quotas
     rows: dict[QuotaEntity, alter.AlterClientQuotasResponseEntryData] = {}
+    changed: dict[QuotaEntity, dict[str, float]] = {}
+    record_count = 0
     for entry in request.entries:
         entity = make_entity({part.entity_type: part.entity_name for part in entry.entity})
         try:
             if entity in rows:  # The change of its first row stays.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the entity is listed twice")
             changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
-            after = quotas.apply_changes(entity, changes)
-            if not request.validate_only:
-                quotas.set_quotas(entity, after)
+            before, after = quotas.values_of(entity), quotas.apply_changes(entity, changes)
+            record_count += sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+            changed[entity] = after
             rows[entity] = _result_row(entity, None)
         except KafkaError as error:
             rows[entity] = _result_row(entity, error)
+    check_record_count(record_count)
+    if not request.validate_only:
+        for entity, after in changed.items():
+            quotas.set_quotas(entity, after)
     return Reply(alter.AlterClientQuotasResponse(entries=list(rows.values())))
 
 

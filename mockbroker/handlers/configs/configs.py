@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -33,6 +33,7 @@ from mockbroker.state.metadata.config_changes import (
 )
 from mockbroker.state.metadata.config_entries import ConfigEntry
 from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.record_limit import check_record_count, count_config_records
 from mockbroker.state.metadata.topics import java_hash
 
 
@@ -51,6 +52,8 @@ _SCOPES = {
     ResourceKind.GROUP: Scope.GROUP,
     ResourceKind.CLIENT_METRICS: Scope.CLIENT_METRICS,
 }
+#: Types with permissions of their own.
+_RESOURCE_NAMES: Mapping[int, str] = {ResourceKind.TOPIC: "topic", ResourceKind.GROUP: "group"}
 #: Types whose resources Kafka describes only by name.
 _KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
 
@@ -58,7 +61,8 @@ _KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
 def describe_configs(request: describe.DescribeConfigsRequest, ctx: Context) -> Outcome:
     """Return effective configuration.
 
-    Pinned by the conversations other-describe-configs, other-client-metrics-configs and share-config-describe.
+    Pinned by the conversations other-describe-configs, other-client-metrics-configs, share-config-describe and
+    other-broker-settings-inherited.
     """
     for resource in request.resources:
         if resource.resource_type not in ResourceKind._value2member_map_:
@@ -84,7 +88,7 @@ def alter_configs(request: replace.AlterConfigsRequest, ctx: Context) -> Outcome
     """
     plan = partial(_plan_replacement, ctx=ctx)
     rows = _alter_each(
-        request.resources, plan, replace.AlterConfigsResourceResponse, validate_only=request.validate_only
+        request.resources, plan, replace.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(replace.AlterConfigsResponse(responses=rows))
 
@@ -102,7 +106,7 @@ def incremental_alter_configs(request: incremental.IncrementalAlterConfigsReques
     """
     plan = partial(_plan_changes, ctx=ctx, validate_only=request.validate_only)
     rows = _alter_each(
-        request.resources, plan, incremental.AlterConfigsResourceResponse, validate_only=request.validate_only
+        request.resources, plan, incremental.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(incremental.IncrementalAlterConfigsResponse(responses=rows))
 
@@ -127,28 +131,37 @@ class _ControllerFailure(KafkaError):
 
 #: The types of resources that the broker does not check before it forwards them to the controller.
 _FORWARDED = (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
-_Apply = Callable[[], None]
+
+
+class _Change(NamedTuple):
+    """A change that can be applied, and how many records the controller writes for it."""
+
+    apply: Callable[[], None]
+    record_count: int = 0
 
 
 def _alter_each(
     resources: Sequence[Q],
-    plan: Callable[[Q], _Apply],
+    plan: Callable[[Q], _Change],
     row_class: Callable[[int, str | None, int, str], R],
+    ctx: Context,
     *,
     validate_only: bool,
 ) -> list[R]:
     """Plan the changes of all resources, then apply them; one that is listed twice is rejected.
 
-    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess.
+    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess and ControllerApis.
     """
     named = Counter((row.resource_type, row.resource_name) for row in resources)
-    results: list[KafkaError | _Apply] = []
+    if ctx.is_at_controller:
+        resources = _list_once(resources)
+    results: list[KafkaError | _Change] = []
     forwarded: list[int] = []
     for at, row in enumerate(resources):
         try:
             if named[row.resource_type, row.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _check_keys_and_values(row)
+            _check_row(row, ctx)
             if row.resource_type in _FORWARDED:
                 forwarded.append(at)
             results.append(plan(row))
@@ -156,18 +169,38 @@ def _alter_each(
                 forwarded.append(at)
         except KafkaError as error:
             results.append(error)
-    if any(isinstance(results[at], _ControllerFailure) for at in forwarded):
+    failure = _find_controller_failure(results)
+    if failure is not None:
         for at in forwarded:
-            results[at] = _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+            results[at] = failure
     rows = []
     for row, result in zip(resources, results, strict=True):
         code, message = ErrorCode.NONE, None
         if isinstance(result, KafkaError):
             code, message = result.code, result.message
         elif not validate_only:
-            result()
+            result.apply()
         rows.append(row_class(code, message, row.resource_type, row.resource_name))
     return rows
+
+
+def _list_once(resources: Sequence[Q]) -> list[Q]:
+    """The first row of each resource: a controller answers those that are listed several times once."""
+    first: dict[tuple[int, str], Q] = {}
+    for row in resources:
+        first.setdefault((row.resource_type, row.resource_name), row)
+    return list(first.values())
+
+
+def _find_controller_failure(results: Sequence[KafkaError | _Change]) -> KafkaError | None:
+    """The error that all resources get which the broker forwards to the controller, None if there is none."""
+    if any(isinstance(result, _ControllerFailure) for result in results):
+        return _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    try:
+        check_record_count(sum(result.record_count for result in results if isinstance(result, _Change)))
+    except KafkaError as error:
+        return error
+    return None
 
 
 def _describe_resource(
@@ -224,7 +257,8 @@ def _require_permission(operation: AclOperation, resource_type: int, name: str, 
 
     Raises: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
     """
-    message = f"{operation.name} is not allowed."
+    message = f"Authorization failed: {operation.name} of {_RESOURCE_NAMES.get(resource_type, 'the cluster')}"
+    message += f" {name} is not allowed." if resource_type in _RESOURCE_NAMES else " is not allowed."
     if resource_type == ResourceKind.TOPIC:
         authorize(operation, ResourceType.TOPIC, name, ctx, message=message)
     elif resource_type == ResourceKind.GROUP:
@@ -270,35 +304,37 @@ def _parse_altered_resource(resource_type: int, name: str, ctx: Context) -> Reso
     return Resource(ResourceKind.BROKER, name)
 
 
-def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Apply:
+def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Change:
     if row.resource_type == ResourceKind.BROKER_LOGGER:
         alter_loggers(row, ctx, validate_only=validate_only)
-        return lambda: None
+        return _Change(lambda: None)
     _authorize_broker_first(row.resource_type, ctx)
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
     after = apply_changes(ctx.cluster.configs, resource, _parse_changes(resource, configs, ctx))
-    return _plan_override(resource, after, ctx)
+    return _plan_override(resource, after, [config.name for config in configs], ctx)
 
 
-def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply:
+def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Change:
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     given = {config.name: config.value for config in configs if config.value is not None}
     _authorize_broker_first(row.resource_type, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
-    return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), ctx)
+    return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), list(given), ctx)
 
 
-def _plan_override(resource: Resource, after: Mapping[str, str], ctx: Context) -> _Apply:
+def _plan_override(resource: Resource, after: Mapping[str, str], named: Sequence[str], ctx: Context) -> _Change:
     if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller:
         listeners = ctx.node.listener_names()
         check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
         if resource.name and ctx.cluster.key_stores is not None:
             ctx.cluster.key_stores.check_change(ctx.node.node_id, after)
     _require_topic_exists(resource, ctx)
-    return lambda: ctx.cluster.configs.set_overrides(resource, after)
+    configs = ctx.cluster.configs
+    count = count_config_records(resource, configs.overrides(resource), after, named, has_elr=configs.elr)
+    return _Change(lambda: configs.set_overrides(resource, after), count)
 
 
 def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -> Sequence[C]:
@@ -310,8 +346,16 @@ def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -
     return [structs.replace(config, name=name) for config, name in zip(configs, names, strict=True)]
 
 
-def _check_keys_and_values(row: incremental.AlterConfigsResource | replace.AlterConfigsResource) -> None:
-    """Raises: INVALID_REQUEST for a key that occurs twice and for values that are null, except in deletions."""
+def _check_row(row: incremental.AlterConfigsResource | replace.AlterConfigsResource, ctx: Context) -> None:
+    """What a broker checks before its controller does: keys that occur twice, and values that are null.
+
+    At the listener of the controller the last one counts, and null deletes; but an unknown type has a code of its own.
+    Raises: INVALID_REQUEST, UNSUPPORTED_VERSION.
+    """
+    if ctx.is_at_controller:
+        if row.resource_type not in ResourceKind._value2member_map_:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the resource type {row.resource_type} is unknown")
+        return
     names = [config.name for config in row.configs]
     nulls = [
         config.name
@@ -352,6 +396,10 @@ def _parse_changes(
             raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         change = ConfigChange(name, ConfigOperation(config.config_operation), config.value)
         require_list(ctx.cluster.configs, resource, change)
+        if change.value is None and change.operation is ConfigOperation.SET:
+            change = structs.replace(change, operation=ConfigOperation.DELETE)
+        elif change.value is None and change.operation is not ConfigOperation.DELETE:
+            raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         changes.append(change)
     return changes
 

@@ -80,7 +80,7 @@ def refuse_offset_for_leader_epoch(
 def describe_producers(request: DescribeProducersRequest, ctx: Context) -> Outcome:
     """Return the active producers of partitions, as any broker with a replica knows them.
 
-    Pinned by the conversation other-describe-producers and the scenario describe-producers-at-followers.
+    Pinned by the conversation other-describe-producers and the scenario producers_at_followers.
     """
     topics = [
         TopicResponse(topic.name, [_describe_producers(topic.name, index, ctx) for index in topic.partition_indexes])

@@ -39,8 +39,8 @@ class ClientSupport(Enum):
 
 def is_verification_required(support: ClientSupport, ctx: Context) -> bool:
     """Return whether a request to the coordinator is required at all."""
-    enabled = ctx.node.config.boolean("transaction.partition.verification.enable")
-    return enabled or support is ClientSupport.ADDS_PARTITIONS
+    enabled = ctx.cluster.configs.broker(ctx.node.node_id)["transaction.partition.verification.enable"]
+    return bool(enabled) or support is ClientSupport.ADDS_PARTITIONS
 
 
 def verify_partitions(

@@ -16,6 +16,7 @@ from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import CloseConnection, Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize_cluster
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.record_limit import RECORDS_MAX, check_record_count
 from mockbroker.state.security.acls import UNKNOWN, Acl, AclFilter, PatternType, Permission, check_acl, check_host
 from mockbroker.state.security.authorizer import Authorizer
 
@@ -42,7 +43,7 @@ def describe_acls(request: DescribeAclsRequest, ctx: Context) -> Outcome:
 
 
 def create_acls(request: CreateAclsRequest, ctx: Context) -> Outcome:
-    """Add entries; rows fail one by one, and an existing entry is no error."""
+    """Add entries; rows fail one by one, and an existing entry is no error. Raises: POLICY_VIOLATION for too many."""
     acls = [_to_acl(row) for row in request.creations]
     if any(_is_unreadable(acl) for acl in acls):
         return _UNREADABLE_REQUEST
@@ -50,7 +51,12 @@ def create_acls(request: CreateAclsRequest, ctx: Context) -> Outcome:
     if any(_has_filter_value(acl) for acl in acls):
         # 4.3.0 fails to build such an entry, and with it the whole answer.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return Reply(CreateAclsResponse(results=[_create_acl(acl, authorizer, ctx) for acl in acls]))
+    added: dict[Acl, None] = {}
+    rows = [_plan_acl(acl, added, authorizer, ctx) for acl in acls]
+    check_record_count(len(added))
+    for acl in added:
+        authorizer.add_acl(acl)
+    return Reply(CreateAclsResponse(results=rows))
 
 
 def refuse_create_acls(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
@@ -64,7 +70,8 @@ def delete_acls(request: DeleteAclsRequest, ctx: Context) -> Outcome:
     if any(_is_unreadable(acl_filter) for acl_filter in filters):
         return _UNREADABLE_REQUEST
     authorizer = _require_authorizer(AclOperation.ALTER, ctx)
-    rows, deleted = [], []
+    rows: list[DeleteAclsFilterResult] = []
+    deleted: dict[Acl, None] = {}
     for acl_filter in filters:
         try:
             acl_filter.check_values()
@@ -72,7 +79,9 @@ def delete_acls(request: DeleteAclsRequest, ctx: Context) -> Outcome:
             rows.append(DeleteAclsFilterResult(error.code, error.message))
             continue
         matching = authorizer.find_acls(acl_filter)
-        deleted += matching
+        deleted.update(dict.fromkeys(matching))
+        if len(deleted) > RECORDS_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {RECORDS_MAX} entries match: none is deleted")
         matching_rows = [DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in matching]
         rows.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching_rows))
     authorizer.remove_acls(deleted)
@@ -132,7 +141,8 @@ def _to_filter(row: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     )
 
 
-def _create_acl(acl: Acl, authorizer: Authorizer, ctx: Context) -> AclCreationResult:
+def _plan_acl(acl: Acl, added: dict[Acl, None], authorizer: Authorizer, ctx: Context) -> AclCreationResult:
+    """The row of an entry, which is among those that are added unless it is invalid or exists."""
     try:
         check_acl(acl)
         if ctx.cluster.release.admin.checks_acl_hosts:
@@ -140,5 +150,6 @@ def _create_acl(acl: Acl, authorizer: Authorizer, ctx: Context) -> AclCreationRe
             check_host(acl.host, ranges_supported=level >= _HOST_RANGES_SINCE)
     except KafkaError as error:
         return AclCreationResult(error.code, error.message)
-    authorizer.add_acl(acl)
+    if not authorizer.has_acl(acl):
+        added[acl] = None
     return AclCreationResult()

@@ -16,6 +16,7 @@ from kwire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from kwire.records.varint import wrap_int64
 from mockbroker.broker.node import Node
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome
@@ -233,6 +234,6 @@ def _partition_row(
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=index, error_code=high_watermark.code, error_message=high_watermark.message
         )
-    # The lag may be negative: an altered start can be beyond the end.
-    row.lag = high_watermark - summary.start_offset - summary.delivery_complete_count
+    # The lag may be negative: an altered start can be beyond the end. It wraps around at 64 bits, as in Java.
+    row.lag = wrap_int64(high_watermark - summary.start_offset - summary.delivery_complete_count)
     return row

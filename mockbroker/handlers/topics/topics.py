@@ -36,9 +36,10 @@ from mockbroker.state.metadata.cluster_image import Topic
 from mockbroker.state.metadata.config_changes import check_config
 from mockbroker.state.metadata.config_entries import creation_entries
 from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.record_limit import RECORDS_MAX, check_record_count, count_config_records
 
 #: Kafka's controller creates at most this many partitions for one request.
-PARTITIONS_MAX = 10_000
+PARTITIONS_MAX = RECORDS_MAX
 _METADATA_TOPIC = "__cluster_metadata"
 _DISABLED_SINCE = 3
 #: The first versions that are refused, instead of only throttled, when a quota is exhausted (KIP-599).
@@ -51,17 +52,19 @@ def create_topics(request: CreateTopicsRequest, ctx: Context) -> Outcome:
 
     Pinned by the conversation other-create-topics-collision.
     """
+    named = Counter(topic.name for topic in request.topics)
+    forwarded = [topic for topic in request.topics if named[topic.name] == 1 and _may_create(topic.name, ctx)]
     default = ctx.cluster.config.integer("num.partitions")
     partition_count = sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
-        for topic in request.topics
+        for topic in forwarded
     )
     if partition_count > PARTITIONS_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{partition_count} partitions are more than {PARTITIONS_MAX}")
-    named = Counter(topic.name for topic in request.topics)
-    if any(named[topic.name] == 1 and _may_create(topic.name, ctx) for topic in request.topics):
+    if forwarded:
         check_controller_timeout(request.timeout_ms)
     plans = [_plan_creation(topic, ctx) for topic in request.topics if named[topic.name] == 1]
+    check_record_count(sum(plan.count_records(ctx) for plan in plans if isinstance(plan, _Plan)))
     shown = _ShownConfigs(ctx)
     rows = [_creation_row(plan, shown, ctx, validate_only=request.validate_only) for plan in plans]
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -101,6 +104,7 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
     # A topic that is listed by name and by id is not deleted.
     double_ids = [topic_id for (name, topic_id), times in named.items() if name is None and times > 1]
     meant = Counter([topic.topic_id for topic in deletable] + double_ids)
+    record_count = 0
     for topic in {topic.topic_id: topic for topic in deletable}.values():
         if meant[topic.topic_id] > 1:
             why = "The provided topic name maps to an ID that was already supplied."
@@ -108,7 +112,11 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
             continue
         try:
             record_partition_changes(len(topic.partitions), ctx, strict_since=_DELETION_STRICT_SINCE)
+            if record_count == RECORDS_MAX:
+                # As in Kafka, whose controller deletes those before. Source: ReplicationControlManager.deleteTopics.
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{RECORDS_MAX} topics are deleted already")
             ctx.cluster.metadata.delete_topic(topic)
+            record_count += 1
         except KafkaError as error:  # Its client is throttled, or the metadata log cannot be written.
             rows.append(DeletableTopicResult(topic.name, topic.topic_id, error.code, error.message))
         else:
@@ -141,6 +149,12 @@ class _Plan(NamedTuple):
 
     topic: Topic
     configs: dict[str, str]
+
+    def count_records(self, ctx: Context) -> int:
+        """The records of the metadata log: of the topic, its configuration, and its partitions."""
+        resource = Resource(ResourceKind.TOPIC, self.topic.name)
+        configs = count_config_records(resource, {}, self.configs, (), has_elr=ctx.cluster.configs.elr)
+        return 1 + configs + len(self.topic.partitions)
 
 
 def _plan_creation(creatable: CreatableTopic, ctx: Context) -> _Plan | CreatableTopicResult:

@@ -30,7 +30,10 @@ def read_offsets(data: bytes, name: str) -> dict[tuple[str, int], int]:
     """An offset for each topic and partition. Raises: DamagedFileError."""
     offsets = {}
     for number, (topic, index, offset) in _read_lines(data, name, 3):
-        offsets[topic, _read_number(index, name, number)] = _read_number(offset, name, number)
+        read = _read_number(index, name, number), _read_number(offset, name, number)
+        if min(read) < 0:
+            raise DamagedFileError(name, None, f"line {number}: partition {read[0]}, offset {read[1]}")
+        offsets[topic, read[0]] = read[1]
     return offsets
 
 
@@ -44,6 +47,8 @@ def read_leader_epochs(data: bytes, name: str) -> list[tuple[int, int]]:
     entries: list[tuple[int, int]] = []
     for number, (epoch, offset) in _read_lines(data, name, 2):
         entry = _read_number(epoch, name, number), _read_number(offset, name, number)
+        if min(entry) < 0:
+            raise DamagedFileError(name, None, f"line {number}: epoch {entry[0]} at offset {entry[1]}")
         if entries and (entry[0] <= entries[-1][0] or entry[1] < entries[-1][1]):
             raise DamagedFileError(name, None, f"line {number}: epoch {entry[0]} at {entry[1]} after {entries[-1]}")
         entries.append(entry)

@@ -94,8 +94,11 @@ def read_transaction_index(data: bytes, name: str) -> list[AbortedTransaction]:
         if version != _ABORTED_VERSION:
             raise DamagedFileError(name, at, f"version {version}; expected {_ABORTED_VERSION}")
         one = AbortedTransaction(*fields)
-        if one.last_offset < one.first_offset or (aborted and one.last_offset <= aborted[-1].last_offset):
-            raise DamagedFileError(name, at, f"offsets {one.first_offset} to {one.last_offset} are not in order")
+        # The marker is behind the first record, and the offsets up to the marker are decided after it at most.
+        is_possible = 0 <= one.first_offset < one.last_offset and 0 <= one.last_stable_offset <= one.last_offset + 1
+        if not is_possible or one.producer_id < 0 or (aborted and one.last_offset <= aborted[-1].last_offset):
+            offsets = f"{one.first_offset} to {one.last_offset}, stable up to {one.last_stable_offset}"
+            raise DamagedFileError(name, at, f"producer {one.producer_id}, offsets {offsets}: not in order")
         aborted.append(one)
     return aborted
 

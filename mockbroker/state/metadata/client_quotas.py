@@ -87,6 +87,10 @@ class ClientQuotas:
                 after[change.key] = change.value
         return after
 
+    def values_of(self, entity: QuotaEntity) -> Mapping[str, float]:
+        """The values of exactly this entity."""
+        return self._values.get(entity, {})
+
     def set_quotas(self, entity: QuotaEntity, values: Mapping[str, float]) -> None:
         """Replace the values of an entity; without values the entity is removed."""
         before = self._values.get(entity, {})

@@ -46,10 +46,16 @@ class Authorizer:
 
     def add_acl(self, acl: Acl) -> None:
         """Add an entry, unless it exists."""
+        if self.has_acl(acl):
+            return
         self.change_count += 1
         if acl.pattern_type == PatternType.PREFIXED and _pattern_key(acl) not in self._acls:
             self._prefix_lengths[len(acl.resource_name)] += 1
         self._acls.setdefault(_pattern_key(acl), {})[acl] = None
+
+    def has_acl(self, acl: Acl) -> bool:
+        """Return whether an entry exists."""
+        return acl in self._acls.get(_pattern_key(acl), ())
 
     def remove_acls(self, acls: Iterable[Acl]) -> None:
         """Remove entries."""
@@ -67,7 +73,12 @@ class Authorizer:
 
     def find_acls(self, acl_filter: AclFilter) -> list[Acl]:
         """The entries that match, those with one pattern together."""
-        return [acl for acls in self._acls.values() for acl in acls if acl_filter.matches(acl)]
+        kind, name, pattern = acl_filter.resource_type, acl_filter.resource_name, acl_filter.pattern_type
+        by_pattern: Iterable[Iterable[Acl]] = self._acls.values()
+        if name is not None and kind != ResourceType.ANY and pattern in (PatternType.LITERAL, PatternType.PREFIXED):
+            # As many filters as entries would be compared with each other.
+            by_pattern = [self._acls.get((kind, pattern, name), ())]
+        return [acl for acls in by_pattern for acl in acls if acl_filter.matches(acl)]
 
     def is_allowed(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Return whether a principal at a host may do this to the resource of this name.

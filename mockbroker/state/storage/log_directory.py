@@ -26,9 +26,16 @@ class DiskLogs(Protocol):
     """The files of all logs."""
 
     def open_log(
-        self, topic_name: str, topic_id: bytes, partition_index: int, node_ids: Sequence[int], *, now_ms: int
+        self,
+        topic_name: str,
+        topic_id: bytes,
+        partition_index: int,
+        node_ids: Sequence[int],
+        *,
+        leader_epoch: int,
+        now_ms: int,
     ) -> tuple[LogFiles, RestoredState]:
-        """Open the files of a partition, or create them. node_ids: of its replicas.
+        """Open the files of a partition, or create them. node_ids: of its replicas. leader_epoch: of the metadata.
 
         Raises: KAFKA_STORAGE_ERROR if they cannot be created or read; errors of damaged files.
         """

@@ -16,12 +16,12 @@ from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.append_rules_cache import AppendRulesCache
-    from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
-    from mockbroker.state.storage.log_checks import FoundLog
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory, LogFiles
     from mockbroker.state.storage.partition_log import PartitionLog
-    from mockbroker.state.storage.producer_expiration import ProducerExpiration
+    from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
+    from mockbroker.state.storage.schedules.log_checks import FoundLog
+    from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
     from mockbroker.state.timers import EarliestDeadline
 
 Wake = Callable[[tuple[Hashable, ...]], None]
@@ -41,6 +41,15 @@ class ClusterLogs(Protocol):
 
     def load_logs(self, *, now_ms: int) -> None:
         """Open the files of all logs, when the cluster starts."""
+
+    def await_metadata(self, write: Callable[[], None]) -> None:
+        """From now on a log gets its files when its partition is in the metadata log.
+
+        write: writes what has changed, and raises KAFKA_STORAGE_ERROR.
+        """
+
+    def mark_metadata_written(self, *, now_ms: int) -> None:
+        """The metadata log has all changes up to now."""
 
     def close(self) -> None:
         """Write everything to the disk. Raises: OSError."""
@@ -101,6 +110,7 @@ class LogStore:
         self._rules: dict[TopicPartitionKey, AppendRulesCache] = {}
         self._stopped_nodes: set[int] = set()
         self._stopped_replicas: dict[TopicPartitionKey, dict[int, ReplicaLog]] = {}
+        self._write_metadata: Callable[[], None] = _write_nothing
         metadata.add_listener(self._on_topic_change)
 
     def logs_of(self, _node_id: int) -> Callable[[Topic, int], PartitionLog]:
@@ -112,6 +122,8 @@ class LogStore:
         key = (topic.topic_id, partition_index)
         log = self._logs.get(key)
         if log is None:
+            # A folder whose topic is not in the metadata log would be a stray one after a kill.
+            self._write_metadata()
             log = self._create_log(topic, topic.partitions[partition_index])
             self._logs[key] = log
             log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
@@ -140,7 +152,10 @@ class LogStore:
             return log
         # The leader's files are the right ones, if several are as long.
         node_ids = sorted(partition.replicas, key=lambda node_id: node_id != partition.leader)
-        files, state = self._disk.open_log(topic.name, topic.topic_id, partition.index, node_ids, now_ms=self._now_ms)
+        epoch, now_ms = partition.leader_epoch, self._now_ms
+        files, state = self._disk.open_log(
+            topic.name, topic.topic_id, partition.index, node_ids, leader_epoch=epoch, now_ms=now_ms
+        )
         log = PartitionLog(rules.current_rules, on_moved, on_grown, storage=files)
         log.restore_state(state)
         log.watch_producers(partial(self._on_idle_producer, key))
@@ -169,6 +184,13 @@ class LogStore:
                 known.add((topic.name, partition.index))
                 self.open_log(topic, partition.index)
         self._disk.remove_unknown(known)
+
+    def await_metadata(self, write: Callable[[], None]) -> None:
+        """From now on the files of a log are created after `write`."""
+        self._write_metadata = write
+
+    def mark_metadata_written(self, *, now_ms: int) -> None:
+        """Nothing to do: files are created on first use."""
 
     def close(self) -> None:
         """Write everything to the disk, where logs are in files. Raises: OSError."""
@@ -258,7 +280,7 @@ class LogStore:
         (self._cleaner_schedule or self._create_cleaner_schedule()).mark_changed(key)
 
     def _create_cleaner_schedule(self) -> CleanerSchedule:
-        from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+        from mockbroker.state.storage.schedules.cleaner_schedule import CleanerSchedule
 
         self._cleaner_schedule = CleanerSchedule(
             self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
@@ -267,7 +289,7 @@ class LogStore:
 
     def _on_idle_producer(self, key: TopicPartitionKey) -> None:
         if self._expiration is None:
-            from mockbroker.state.storage.producer_expiration import ProducerExpiration
+            from mockbroker.state.storage.schedules.producer_expiration import ProducerExpiration
 
             self._expiration = ProducerExpiration(
                 self._configs, self._find_log, started_ms=self._started_ms, earliest=self._earliest
@@ -275,7 +297,7 @@ class LogStore:
         self._expiration.mark_changed(key)
 
     def _find_log(self, key: TopicPartitionKey) -> FoundLog | None:
-        from mockbroker.state.storage.log_checks import FoundLog
+        from mockbroker.state.storage.schedules.log_checks import FoundLog
 
         log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
         if log is None or topic is None:
@@ -325,6 +347,10 @@ def _earlier(first_ms: int | None, second_ms: int | None) -> int | None:
     if first_ms is None or second_ms is None:
         return second_ms if first_ms is None else first_ms
     return min(first_ms, second_ms)
+
+
+def _write_nothing() -> None:
+    """There is no metadata log."""
 
 
 def min_in_sync(config: Settings, replication_factor: int) -> int:

@@ -259,6 +259,11 @@ class ProducerStates:
         """Keep only these of the transactions whose marker is below an offset: the others have no records."""
         self._aborted = [*aborted, *(transaction for transaction in self._aborted if transaction.last_offset >= offset)]
 
+    def add_aborted(self, stored: Iterable[AbortedTransaction]) -> None:
+        """Have these aborted transactions too: batches of theirs may be compacted away, of which they were known."""
+        by_marker = {entry.last_offset: entry for entry in (*self._aborted, *stored)}
+        self._aborted = [by_marker[offset] for offset in sorted(by_marker)]
+
     def last_batches(self) -> dict[int, tuple[int | None, int]]:
         """By producer id: the end of its last data batch, None without one, and its epoch."""
         return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.spark.class_archive import ENVIRONMENT_VARIABLE, ClassArchive, find_archive
+from kwire.spark.class_archive import ENVIRONMENT_VARIABLE, ClassArchive, find_archive, trim_archives
 from kwire.spark.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -35,6 +35,31 @@ def test_it_lies_in_the_cache_directory_under_a_name_of_its_java_and_spark(tmp_p
     assert first == archive_of(XDG_CACHE_HOME=str(tmp_path))
     assert other is not None
     assert other.path != first.path
+
+
+def test_the_newest_archives_stay_and_what_killed_processes_left_does_not(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"classes-{number}.jsa").touch()
+        os.utime(tmp_path / f"classes-{number}.jsa", (number, number))
+    (tmp_path / "classes-0.jsa.77").touch()
+    os.utime(tmp_path / "classes-0.jsa.77", (1, 1))
+    (tmp_path / "classes-0.jsa.78").touch()
+
+    trim_archives(tmp_path)
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["classes-0.jsa.78", "classes-2.jsa", "classes-3.jsa"]
+
+
+def test_a_completed_archive_removes_older_ones_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    archive = archive_of(XDG_CACHE_HOME=str(tmp_path))
+    for number in range(2):
+        (archive.path.parent / f"classes-{number}.jsa").touch()
+        os.utime(archive.path.parent / f"classes-{number}.jsa", (number, number))
+    archive.path.with_name(f"{archive.path.name}.{os.getpid()}").touch()
+
+    assert archive.complete()
+    assert sorted(file.name for file in archive.path.parent.iterdir()) == sorted([archive.path.name, "classes-1.jsa"])
 
 
 def test_the_same_spark_installed_again_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

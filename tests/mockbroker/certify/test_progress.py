@@ -33,3 +33,18 @@ def test_a_defect_of_a_case_is_named_as_one() -> None:
     assert stream.getvalue() == (
         "ERROR (a defect of the case, not of the client) share.a.b (a 1): expected no defect; seen: ValueError\n"
     )
+
+
+def test_names_and_errors_of_drivers_cannot_act_on_a_terminal() -> None:
+    stream = StringIO()
+    driver = DriverRecord(command="a", name="\x1b[31mred", version="1\x07\n2")
+    progress = Progress(stream, 1, [driver])
+
+    progress.add(_result(Verdict.FAILED, expected="none", seen="\x1b[2J"))
+    progress.note(f"driver {driver.label}: ended\n    \x1b[2Jlast line")
+
+    assert stream.getvalue().splitlines() == [
+        "FAILED share.a.b (\\x1b[31mred 1\\x07\\n2): expected none; seen: \\x1b[2J",
+        "mockbroker certify: driver \\x1b[31mred 1\\x07\\n2: ended",
+        "    \\x1b[2Jlast line",
+    ]

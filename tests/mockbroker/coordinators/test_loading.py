@@ -29,6 +29,7 @@ from kwire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kwire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from mockbroker.state.metadata.configs import ALL_BROKERS
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 from tests.support.brokers.broker import Broker
@@ -124,7 +125,7 @@ def test_a_node_that_dies_while_it_loads_loads_no_more() -> None:
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, LOADING)])
 def test_transactional_offsets_are_refused_by_a_word_that_the_version_knows(version: int, code: ErrorCode) -> None:
     broker = loading_group()
-    broker.core.state.config._values["transaction.partition.verification.enable"] = False
+    broker.core.state.configs.set_overrides(ALL_BROKERS, {"transaction.partition.verification.enable": "false"})
     rows = [TxnOffsetCommitRequestTopic("T", partitions=[TxnOffsetCommitRequestPartition(0, 1)])]
 
     assert partition(broker.call_coordinator(TxnOffsetCommitRequest("x", "g", 1, 0, topics=rows), version)) == code

@@ -42,19 +42,44 @@ def test_a_node_that_is_added_gets_an_identity_of_its_own() -> None:
 def test_only_a_clean_shutdown_of_every_node_counts_and_only_once() -> None:
     files = SimulatedFiles(random.Random(1))
     DataDirectory(files, (1, 2), OPTIONS).close(clean=True, broker_epochs={1: 7})
+    refused = DataDirectory(files, (1, 2), OPTIONS)
+    refused.close(clean=False)
     clean = DataDirectory(files, (1, 2), OPTIONS)
+    clean.begin_use()
     again = DataDirectory(files, (1, 2), OPTIONS)
     again.close(clean=True)
     with_another = DataDirectory(files, (1, 2, 3), OPTIONS)
 
+    assert refused.was_clean
     assert (clean.was_clean, again.was_clean, with_another.was_clean) == (True, False, False)
 
 
 def test_the_same_boot_is_known_only_by_its_id() -> None:
     files = SimulatedFiles(random.Random(1))
-    opened = [DataDirectory(files, (1,), OPTIONS, boot_id=boot_id) for boot_id in ("a", "a", "b", None, None)]
+    opened: list[DataDirectory] = []
+    for boot_id in ("a", "a", "b", None, None):
+        opened.append(DataDirectory(files, (1,), OPTIONS, boot_id=boot_id))
+        opened[-1].begin_use()
 
     assert [one.is_same_boot for one in opened] == [False, True, False, False, False]
+
+
+def test_a_start_that_was_refused_does_not_count_as_one_of_this_boot() -> None:
+    files = SimulatedFiles(random.Random(1))
+    DataDirectory(files, (1,), OPTIONS, boot_id="a").begin_use()
+    DataDirectory(files, (1,), OPTIONS, boot_id="b").close(clean=False)
+
+    assert not DataDirectory(files, (1,), OPTIONS, boot_id="b").is_same_boot
+
+
+def test_another_program_that_has_closed_the_directory_is_noticed() -> None:
+    files = SimulatedFiles(random.Random(1))
+    DataDirectory(files, (1,), OPTIONS).close(clean=True, broker_epochs={1: 7})
+    here = DataDirectory(files, (1,), OPTIONS).was_closed_here
+    files.write_file("node-1/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":9}')
+    elsewhere = DataDirectory(files, (1,), OPTIONS)
+
+    assert (here, elsewhere.was_closed_here, elsewhere.was_clean) == (True, False, True)
 
 
 def test_directories_of_different_clusters_or_of_another_node_are_refused() -> None:
@@ -80,7 +105,7 @@ def test_a_second_use_is_refused_until_the_first_one_ends(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "data" / "node-2").iterdir()) == [
         ".kafka_cleanshutdown",
         ".lock",
-        ".mockbroker-boot-id",
+        ".mockbroker-clean",
     ]
 
 

@@ -151,8 +151,8 @@ def refused(broker: Broker, *records: Record) -> tuple[str, dict[int, str]]:
 
 def test_records_with_an_invalid_timestamp_are_named_with_offset_and_limits() -> None:
     broker = Broker()
-    limits = {"message_timestamp_before_max_ms": "1000", "message_timestamp_after_max_ms": "500"}
-    assert broker.call(create("t", **limits), 7).topics[0].error_code == 0
+    limited = create("t", message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="500")
+    assert broker.call(limited, 7).topics[0].error_code == 0
 
     summary, rows = refused(
         broker,

@@ -8,7 +8,9 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 import jwt
 import pytest
@@ -134,3 +136,17 @@ def test_the_endpoint_ends_with_its_cluster() -> None:
 
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url, timeout=10)
+
+
+def test_connections_that_send_no_request_keep_nobody_out(cluster: Cluster) -> None:
+    address = urlsplit(cluster.oauth.token_endpoint_url)
+    assert address.hostname is not None
+    assert address.port is not None
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
+            for _ in range(200)
+        ]
+
+        assert [_request(cluster)[0] for _ in range(3)] == [200, 200, 200]
+        assert silent[0].recv(1) == b""

@@ -67,3 +67,63 @@ def test_elements_that_one_side_lacks_are_named() -> None:
     captured, new = {"topics": [{"name": "a"}]}, {"topics": [{"name": "b"}, {"name": "a"}]}
 
     assert compare(captured, new) == ["/topics/1: expected (nothing), got {'name': 'b'}"]
+
+
+def test_rows_that_one_side_lacks_are_one_difference_each() -> None:
+    captured = [{"apiKey": key, "minVersion": 0, "maxVersion": key} for key in range(60)]
+    new = [row for row in captured if row["apiKey"] not in (3, 7, 20, 59)]
+
+    missing = compare({"apiKeys": captured}, {"apiKeys": new})
+    added = compare({"apiKeys": new}, {"apiKeys": captured})
+
+    assert [text.partition(":")[0] for text in missing] == ["/apiKeys/3", "/apiKeys/7", "/apiKeys/20", "/apiKeys/59"]
+    assert all(text.endswith(", got (nothing)") for text in missing)
+    assert len(added) == 4
+    assert all(": expected (nothing), got {" in text for text in added)
+
+
+def test_a_missing_row_and_a_changed_one_are_two_differences() -> None:
+    captured = [{"partitionIndex": index, "errorCode": 0} for index in range(3)]
+    new = [{"partitionIndex": 2, "errorCode": 6}, {"partitionIndex": 0, "errorCode": 0}]
+
+    assert compare({"partitions": captured}, {"partitions": new}) == [
+        "/partitions/1: expected {'partitionIndex': 1, 'errorCode': 0}, got (nothing)",
+        "/partitions/2/errorCode: expected 0, got 6",
+    ]
+
+
+def test_a_row_that_comes_twice_is_one_difference() -> None:
+    rows = [{"name": "a", "errorCode": 0}, {"name": "b", "errorCode": 0}, {"name": "c", "errorCode": 0}]
+
+    found = compare({"topics": rows}, {"topics": [rows[0], rows[0], *rows[1:]]})
+
+    assert len(found) == 1
+    assert found[0].startswith("/topics/3: expected (nothing), got ")
+
+
+def test_an_id_is_learned_beside_one_that_is_known() -> None:
+    values = ValueMap()
+    compare({"members": [{"memberId": "a"}]}, {"members": [{"memberId": "x"}]}, values)
+
+    assert (
+        compare(
+            {"members": [{"memberId": "b"}, {"memberId": "a"}]},
+            {"members": [{"memberId": "x"}, {"memberId": "y"}]},
+            values,
+        )
+        == []
+    )
+    assert values.translate({"memberId": "b"}) == {"memberId": "y"}
+
+
+def test_a_value_of_a_set_that_is_missing_is_one_difference() -> None:
+    assert compare({"isrNodes": [1, 2, 3]}, {"isrNodes": [3, 1]}) == ["/isrNodes/1: expected 2, got (nothing)"]
+
+
+def test_a_structure_that_one_side_lacks_is_one_difference() -> None:
+    assert compare({"cursor": {"topicName": "a"}}, {"cursor": None}) == [
+        "/cursor: expected {'topicName': 'a'}, got None"
+    ]
+    assert compare({"cursor": None}, {"cursor": {"topicName": "a"}}) == [
+        "/cursor: expected None, got {'topicName': 'a'}"
+    ]

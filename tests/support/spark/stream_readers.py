@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from kwire.spark.data_source import CaptureDataSource
-from kwire.spark.streaming.stream_reader import CaptureStreamReader
+from kwire.spark.streaming.limited_reader import LimitedStreamReader
 from tests.support.spark.capture_readers import FILE_COLUMNS, Row, comparable, read_tasks
 
 ALL = ReadAllAvailable()
@@ -16,20 +16,20 @@ ALL = ReadAllAvailable()
 LEFT_OPEN = {"messages": 4, "partitions": 4, "flows": 10, "packets": 40}
 
 
-def open_stream(folder: Path, **given: str) -> CaptureStreamReader:
+def open_stream(folder: Path, **given: str) -> LimitedStreamReader:
     """A reader of the captures in folder `in`, with its state in folder `state`."""
     source = CaptureDataSource({"path": str(folder / "in"), "state": str(folder / "state"), **given})
     reader = source.streamReader(source.schema())
-    assert isinstance(reader, CaptureStreamReader)
+    assert isinstance(reader, LimitedStreamReader)
     return reader
 
 
-def read_batch(reader: CaptureStreamReader, start: dict[str, int], end: dict[str, int]) -> list[Row]:
+def read_batch(reader: LimitedStreamReader, start: dict[str, int], end: dict[str, int]) -> list[Row]:
     """The rows of one batch; reader and tasks are serialized as for worker processes."""
     return read_tasks(reader, reader.partitions(start, end))
 
 
-def read_batches(reader: CaptureStreamReader, start: int = 0, limit: ReadLimit = ALL) -> Iterator[list[Row]]:
+def read_batches(reader: LimitedStreamReader, start: int = 0, limit: ReadLimit = ALL) -> Iterator[list[Row]]:
     """The rows of each batch until all files are read."""
     offset = {"batch": start}
     while (end := reader.latestOffset(offset, limit)) != offset:

@@ -166,6 +166,8 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
         "producer.id.expiration.ms": "4000",
         "producer.id.expiration.check.interval.ms": "500",
+        "transactional.id.expiration.ms": "3000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
     },
     "snapshots": {"auto.create.topics.enable": "false", "share.coordinator.snapshot.update.records.per.snapshot": "5"},
     "streams": _STREAMS,

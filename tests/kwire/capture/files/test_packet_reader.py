@@ -18,6 +18,7 @@ from kwire.capture.export.pcapng_writer import PcapngWriter
 from kwire.capture.files import source
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import CaptureError, CaptureIssue, Packet
+from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from tests.support import needs
 from tests.support.captures.capture_files import (
@@ -210,6 +211,30 @@ def test_a_decompression_bomb_is_read_up_to_the_limit(
 
     assert comparable_exchanges(rows) == ORIGINAL
     assert "unpacks to more than" in str(rows[-1]["issues"])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_the_limit_of_expansion_can_be_set(pack: Callable[[bytes], bytes]) -> None:
+    packed = pack(build_pcapng(PACKETS) + build_block(0x0BAD, bytes(40_000_000)))
+
+    too_small = list(read_rows(packed, "messages", Options(unpacked_size_max=len(DATA) + 2_000_000)))
+    large = list(read_rows(packed, "messages", Options(unpacked_size_max=50_000_000)))
+    by_default = list(read_rows(packed, "messages", Options()))
+
+    assert "bytes, the limit that was set" in str(too_small[-1]["issues"])
+    assert "--unpacked-max" in str(by_default[-1]["issues"])
+    assert comparable_exchanges(large) == ORIGINAL
+    assert collect_issue_kinds(large) == set()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_a_small_file_of_many_packets_without_data_ends_soon(pack: Callable[[bytes], bytes]) -> None:
+    packets = struct.pack("<IIII", 1, 1, 0, 0) * (1 << 22)
+    packed = pack(build_pcap([])[:24] + packets)
+    counted = sum(isinstance(item, Packet) for item in read_packets(packed, unpacked_max=1 << 20))
+
+    assert len(packed) < 1 << 18
+    assert counted == ((1 << 20) - 24) // 16
 
 
 def test_a_normally_compressed_capture_may_have_any_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ def test_every_option_is_parsed() -> None:
         "bodies": "false",
         "topics": '{"AAAAAAAAAAAAAAAAAAAAAQ": "orders"}',
         "frame_size_max": "1024",
+        "unpacked_size_max": "4G",
     }
 
     assert options.parse_reader_options(option_texts) == Options(
@@ -43,6 +44,7 @@ def test_every_option_is_parsed() -> None:
         bodies=False,
         topics={"AAAAAAAAAAAAAAAAAAAAAQ": "orders"},
         frame_size_max=1024,
+        unpacked_size_max=4 << 30,
     )
     assert options.parse_level(option_texts) == "records"
 

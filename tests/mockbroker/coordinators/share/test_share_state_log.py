@@ -295,3 +295,17 @@ def test_7_5_nothing_is_kept_up_while_share_groups_are_off() -> None:
     broker.advance(2 * INTERVAL_MS)
 
     assert len(broker.records()) == 1
+
+
+def test_7_5_what_lies_above_the_high_watermark_is_pruned_later() -> None:
+    broker = StateBroker(**{"share.coordinator.snapshot.update.records.per.snapshot": "2"})
+    broker.initialize()
+    for offset in range(4):
+        broker.write(offset, offset, start=0)
+    broker.log.hold_high_watermark(0)
+    broker.advance(INTERVAL_MS)
+    assert broker.log.start_offset == 0
+    broker.log.hold_high_watermark(None)
+    broker.advance(INTERVAL_MS)
+
+    assert broker.log.start_offset > 0

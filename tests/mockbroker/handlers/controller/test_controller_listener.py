@@ -180,3 +180,39 @@ def test_the_listener_has_the_protocol_of_the_map() -> None:
 
     with pytest.raises(ConfigError, match=r"controller\.listener\.names: CONTROLLER has the protocol RUBBISH"):
         Cluster(properties=properties, controller_port=0).start()
+
+
+def _alter(controller: Client, *resources: AlterConfigsResource) -> list[tuple[int, str, int]]:
+    answer = controller.send(IncrementalAlterConfigsRequest(list(resources)), 1)
+    return [(row.resource_type, row.resource_name, row.error_code) for row in answer.responses]
+
+
+def _group(*changes: tuple[int, str | None]) -> AlterConfigsResource:
+    rows = [AlterableConfig("share.session.timeout.ms", operation, value) for operation, value in changes]
+    return AlterConfigsResource(32, "g", rows)
+
+
+def test_the_controller_answers_a_resource_that_is_listed_several_times_once(controller: Client) -> None:
+    metrics = AlterConfigsResource(16, "m", [AlterableConfig("interval.ms", 0, "1000")])
+
+    assert _alter(controller, _group(), metrics, _group(), _group()) == [(32, "g", 42), (16, "m", 0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        (((0, None),), 0),
+        (((2, None),), 40),
+        (((0, "nonsense"), (0, "50000")), 0),
+        (((0, "50000"), (0, "nonsense")), 40),
+        (((4, "1"),), -1),
+    ],
+)
+def test_the_controller_takes_null_for_a_deletion_and_the_last_of_equal_keys(
+    controller: Client, changes: tuple[tuple[int, str | None], ...], code: int
+) -> None:
+    assert _alter(controller, _group(*changes)) == [(32, "g", code)]
+
+
+def test_the_controller_has_a_code_for_unknown_types_of_resources(controller: Client) -> None:
+    assert _alter(controller, AlterConfigsResource(77, "t", [])) == [(77, "t", 35)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.error_codes import ErrorCode
 from mockbroker.cluster_services.inter_broker import Delivery, Loss
+from mockbroker.state.metadata.configs import Resource, ResourceKind
 from tests.support.brokers.broker import Broker
 from tests.support.brokers.producer import ABORTABLE_PRODUCE, ADDING_PRODUCE, Producer
 
@@ -11,6 +12,16 @@ from tests.support.brokers.producer import ABORTABLE_PRODUCE, ADDING_PRODUCE, Pr
 def test_without_verification_batches_of_older_clients_are_accepted() -> None:
     broker = Broker(topics={"t": 1}, config={"transaction.partition.verification.enable": "false"})
     producer = Producer(broker)
+
+    assert producer.produce(version=ABORTABLE_PRODUCE) == 0
+
+
+def test_verification_can_be_switched_off_while_a_broker_runs() -> None:
+    producer = Producer(Broker(topics={"t": 1}))
+    assert producer.produce(version=ABORTABLE_PRODUCE) == ErrorCode.TRANSACTION_ABORTABLE
+
+    setting = {"transaction.partition.verification.enable": "false"}
+    producer.broker.core.state.configs.set_overrides(Resource(ResourceKind.BROKER, "0"), setting)
 
     assert producer.produce(version=ABORTABLE_PRODUCE) == 0
 

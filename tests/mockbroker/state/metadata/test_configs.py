@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.error_codes import ErrorCode
-from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.state.metadata.config_changes import ConfigChange, ConfigOperation, apply_changes
 from mockbroker.state.metadata.config_entries import Synonym, creation_entries, describe_entries
 from mockbroker.state.metadata.configs import ALL_BROKERS, Configs, ConfigSource, Resource, ResourceKind
@@ -198,3 +198,64 @@ def test_a_new_topics_entries_are_those_that_it_would_have() -> None:
     assert (entries["segment.ms"].value, entries["segment.ms"].source) == ("9", ConfigSource.TOPIC)
     assert (entries["retention.ms"].value, entries["retention.ms"].source) == ("3600000", ConfigSource.STATIC_BROKER)
     assert len(entries) == 37
+
+
+def test_topics_and_groups_have_the_settings_of_the_broker_that_uses_them() -> None:
+    configs = make_configs()
+    alter(configs, ALL_BROKERS, "log.retention.ms", "20")
+    alter(configs, BROKER, "log.retention.ms", "10")
+    alter(configs, BROKER, "group.consumer.assignment.interval.ms", "1500")
+
+    assert [configs.topic("t", node)["retention.ms"] for node in (0, 1, None)] == [10, 20, 20]
+    name = "consumer.assignment.interval.ms"
+    assert [configs.group("g", node)[name] for node in (0, 1, None)] == [1500, 1000, 1000]
+    alter(configs, TOPIC, "retention.ms", "5")
+    assert [configs.topic("t", node)["retention.ms"] for node in (0, 1, None)] == [5, 5, 5]
+
+
+def test_the_synonyms_of_a_topic_are_those_of_the_broker_that_describes_it() -> None:
+    configs = make_configs(log_retention_ms="30")
+    alter(configs, ALL_BROKERS, "log.retention.ms", "20")
+    alter(configs, BROKER, "log.retention.ms", "10")
+    own, other = (describe_entries(configs, TOPIC, ["retention.ms"], node)[0] for node in (0, 1))
+
+    common = (
+        Synonym("log.retention.ms", "20", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.ms", "30", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    assert (own.value, own.source) == ("10", ConfigSource.DYNAMIC_BROKER)
+    assert own.synonyms == (Synonym("log.retention.ms", "10", ConfigSource.DYNAMIC_BROKER), *common)
+    assert (other.value, other.source, other.synonyms) == ("20", ConfigSource.DYNAMIC_DEFAULT_BROKER, common)
+
+
+def test_a_new_topic_is_described_by_the_settings_of_the_controllers_node() -> None:
+    configs = make_configs(node_id="3")
+    for node, value in (("3", "10"), ("4", "20")):
+        alter(configs, Resource(ResourceKind.BROKER, node), "log.retention.ms", value)
+
+    entry = next(entry for entry in creation_entries(configs, {}) if entry.name == "retention.ms")
+    assert (entry.value, entry.source) == ("10", ConfigSource.DYNAMIC_BROKER)
+
+
+def test_lags_that_contradict_each_other_are_refused_with_what_is_inherited() -> None:
+    configs = make_configs()
+    alter(configs, TOPIC, "min.compaction.lag.ms", "2000")
+    alter(configs, BROKER, "log.cleaner.max.compaction.lag.ms", "3000")
+
+    assert check_error(configs, TOPIC, "min.compaction.lag.ms", "3001") is ErrorCode.INVALID_CONFIG
+    assert check_error(configs, TOPIC, "max.compaction.lag.ms", "1999") is ErrorCode.INVALID_CONFIG
+    alter(configs, TOPIC, "max.compaction.lag.ms", "2000")
+    alter(configs, BROKER, "log.cleaner.min.compaction.lag.ms", "3001")
+    with pytest.raises(ConfigError, match=r"log\.cleaner\.min\.compaction\.lag\.ms"):
+        make_configs(log_cleaner_min_compaction_lag_ms="2", log_cleaner_max_compaction_lag_ms="1")
+
+
+def test_the_views_of_a_deleted_topic_are_dropped() -> None:
+    configs = make_configs()
+    alter(configs, TOPIC, "retention.ms", "5")
+    view = configs.topic("t", 0)
+    configs.remove_overrides(TOPIC)
+
+    assert view["retention.ms"] == 604_800_000
+    assert configs.topic("t", 0) is not view

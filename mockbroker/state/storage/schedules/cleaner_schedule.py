@@ -15,9 +15,9 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage import log_cleaner
-from mockbroker.state.storage.log_checks import FindLog, FoundLog, PeriodicCheck
 from mockbroker.state.storage.log_config import CleanerRules, TopicConfigs
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.storage.schedules.log_checks import FindLog, FoundLog, PeriodicCheck
 from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
 
 

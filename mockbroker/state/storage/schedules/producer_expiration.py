@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import read_int
-from mockbroker.state.storage.log_checks import FindLog, FoundLog, PeriodicCheck
 from mockbroker.state.storage.log_config import TopicConfigs
+from mockbroker.state.storage.schedules.log_checks import FindLog, FoundLog, PeriodicCheck
 from mockbroker.state.timers import NEVER_MS, UNKNOWN_MS, EarliestDeadline
 
 EXPIRATION_MS = "producer.id.expiration.ms"

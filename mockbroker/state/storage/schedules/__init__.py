@@ -1,0 +1,1 @@
+"""When logs are cleaned, and idle producers removed from them."""

@@ -1,0 +1,49 @@
+"""`python -m tools.lowest_versions EXTRA ...`: the lowest versions that setup.cfg allows, as requirements of pip.
+
+Printed for the dependencies of the project and of these extras: `msgspec>=0.19` becomes `msgspec==0.19`. Exit code 2 for
+an unknown extra.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SETUP = Path(__file__).parent.parent / "setup.cfg"
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)>=(?P<version>[0-9.]+)(?:,<[0-9.]+)?(?P<marker>\s*;.*)?")
+
+
+def main(extras: list[str]) -> int:
+    """Print the requirements."""
+    options = configparser.ConfigParser(interpolation=None)
+    options.read(SETUP, encoding="utf-8")
+    known = options["options.extras_require"]
+    unknown = [extra for extra in extras if extra not in known]
+    if unknown:
+        print(f"setup.cfg has no extra {', '.join(unknown)}; it has {', '.join(known)}", file=sys.stderr)
+        return 2
+    texts = [options["options"]["install_requires"], *(known[extra] for extra in extras)]
+    for line in lowest(line for text in texts for line in text.splitlines()):
+        print(line)
+    return 0
+
+
+def lowest(requirements: Iterable[str]) -> Iterator[str]:
+    """Each requirement with its lowest version, once. Raises: ValueError for one that has none."""
+    found: dict[str, str] = {}
+    for line in requirements:
+        requirement = line.strip()
+        if not requirement or requirement.startswith("#"):
+            continue
+        match = _REQUIREMENT.fullmatch(requirement)
+        if match is None:
+            raise ValueError(f"setup.cfg: {requirement!r} has no lowest version; expected NAME>=VERSION")
+        found[match["name"]] = f"{match['name']}=={match['version']}{match['marker'] or ''}"
+    yield from found.values()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
