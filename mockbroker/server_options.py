@@ -1,4 +1,4 @@
-"""`Options`: the options of a cluster, as its server reads them."""
+"""`Options`: the options of a cluster, as the command and `mockbroker.Cluster` have parsed them."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from mockbroker.config.cleaner_checks import COMPACTION_LAGS, check_cleaner_memory, check_compaction_lags
-from mockbroker.config.config_dialect import ConfigDialect
 from mockbroker.config.effective_names import has_effect
 from mockbroker.config.keys import ConfigError, ConfigKey, ConfigValues, Scope, Value, config_keys
 from mockbroker.config.plugins import (
@@ -23,6 +23,9 @@ from mockbroker.config.plugins import (
 from mockbroker.config.properties import parse_properties
 from mockbroker.config.releases import DEFAULT_RELEASE
 from mockbroker.config.replication import OWN_NAMES, check_replication, parse_replication
+
+if TYPE_CHECKING:
+    from mockbroker.config.config_dialect import ConfigDialect
 
 __all__ = ["BrokerConfig", "ConfigError", "Value"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.faults.model import Fault
     from mockbroker.faults.request_facts import RequestFacts
     from mockbroker.faults.request_log import RequestLog
-    from mockbroker.faults.response_fields import PartitionLeader
+    from mockbroker.faults.responses.response_fields import PartitionLeader
 
     Leaders = Mapping[tuple[str, int], PartitionLeader]
 

@@ -13,13 +13,13 @@ from mockbroker.config.kafka_versions import parse_versions
 from mockbroker.engine.dispatch import API_VERSIONS_KEY, refuse_api_versions
 from mockbroker.engine.output import HalfClose, Note
 from mockbroker.engine.routes import limit_routes
-from mockbroker.faults import carried_errors, error_rows, response_fields, wire_changes
-from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
-from mockbroker.faults.error_rows import RowCondition
-from mockbroker.faults.own_response import build_own_response
 from mockbroker.faults.request_facts import RequestFacts
-from mockbroker.faults.response_arrays import change_arrays, only_changes_arrays
+from mockbroker.faults.responses import carried_errors, error_rows, response_fields, wire_changes
+from mockbroker.faults.responses.answer_sender import AnswerSender
+from mockbroker.faults.responses.error_rows import RowCondition
+from mockbroker.faults.responses.own_response import build_own_response
+from mockbroker.faults.responses.response_arrays import change_arrays, only_changes_arrays
 from mockbroker.journal.named_topics import NamedTopic
 from mockbroker.kafka_error import KafkaError
 

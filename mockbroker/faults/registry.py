@@ -12,7 +12,6 @@ from mockbroker.engine.output import Close, HalfClose
 from mockbroker.engine.routes import limit_routes
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
 from mockbroker.faults.active_fault import ActiveFault
-from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.chaos import chaos_faults
 from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
@@ -24,7 +23,8 @@ from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
 from mockbroker.faults.request_facts import RequestFacts
 from mockbroker.faults.request_log import RequestLog
-from mockbroker.faults.response_fields import read_leaders
+from mockbroker.faults.responses.answer_sender import AnswerSender
+from mockbroker.faults.responses.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
 from mockbroker.log.closed_connections import log_close
 

@@ -10,9 +10,9 @@ from kwire.error_codes import ErrorCode
 from mockbroker.faults.api_fields import SELECTOR_FIELDS, ApiFields, api_fields
 from mockbroker.faults.fault_error import FaultError, suggest
 from mockbroker.faults.model import Fault, Then, When, fault_from_json
-from mockbroker.faults.own_response import check_own_response
-from mockbroker.faults.response_arrays import check_arrays
-from mockbroker.faults.response_fields import check_field_values, check_response_fields
+from mockbroker.faults.responses.own_response import check_own_response
+from mockbroker.faults.responses.response_arrays import check_arrays
+from mockbroker.faults.responses.response_fields import check_field_values, check_response_fields
 from mockbroker.faults.state_names import STATE_CHANGES
 from mockbroker.journal.api_names import resolve_api_name
 from mockbroker.journal.field_filter import FieldFilter

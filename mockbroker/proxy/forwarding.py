@@ -16,7 +16,7 @@ from kwire.headers import decode_response_header, encode_request
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.registry import response_class
 from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, Reply
-from mockbroker.faults.error_rows import RowCondition, partition_rows, set_error
+from mockbroker.faults.responses.error_rows import RowCondition, partition_rows, set_error
 from mockbroker.proxy.addresses import Localize, rewrite_addresses
 from mockbroker.proxy.upstream import Endpoint, ForwardedRequest, UpstreamConnection, wait_closed
 

@@ -13,7 +13,7 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.registry import API_KEYS, api_name, request_class
 from mockbroker.faults import FaultError, FaultHandle
 from mockbroker.faults.api_fields import api_fields
-from mockbroker.faults.response_arrays import response_specs
+from mockbroker.faults.responses.response_arrays import response_specs
 from mockbroker.faults.state_names import STATE_CHANGES
 from tests.support.brokers.faulty_broker import FaultyBroker
 

@@ -14,8 +14,8 @@ from mockbroker.faults.fault_error import FaultError, suggest
 if TYPE_CHECKING:
     from kwire.schema import FieldSpec
     from mockbroker.faults.api_fields import ApiFields
-    from mockbroker.faults.error_rows import RowCondition
     from mockbroker.faults.model import Then
+    from mockbroker.faults.responses.error_rows import RowCondition
 
 #: What each action does with one row of its arrays: how often it is there.
 _ROW_COUNTS = {"omit_rows": 0, "double_rows": 2}

@@ -12,9 +12,9 @@ from kwire.errors import InvalidValue
 from kwire.registry import API_KEYS, api_name
 from kwire.schema.spec import INTEGER_RANGES
 from mockbroker.faults.api_fields import ApiFields
-from mockbroker.faults.error_rows import RowCondition, partition_rows
 from mockbroker.faults.fault_error import FaultError, suggest
-from mockbroker.faults.response_arrays import response_specs
+from mockbroker.faults.responses.error_rows import RowCondition, partition_rows
+from mockbroker.faults.responses.response_arrays import response_specs
 from mockbroker.journal.leaf_fields import FieldPath
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kwire.codec import decode, encode
 from kwire.errors import WireError
 from mockbroker.engine.dispatch import build_error_response
-from mockbroker.faults.error_rows import build_topic_rows, has_topic_rows, named_topics, top_error_response
+from mockbroker.faults.responses.error_rows import build_topic_rows, has_topic_rows, named_topics, top_error_response
 from mockbroker.journal.message_values import failure_codes
 
 if TYPE_CHECKING:
