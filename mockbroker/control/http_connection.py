@@ -159,6 +159,6 @@ class HttpConnection(H11Protocol):
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """The application of connections for which there is no room."""
+    """The application of connections that are too many."""
     problem = create_problem(ProblemKind.TOO_MANY_CONNECTIONS, "all connections have requests in progress")
     await problem_response(problem, {"Connection": "close", "Retry-After": "1"})(scope, receive, send)
