@@ -15,13 +15,13 @@ RELEASE ?= 4.4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick test-changed test-python coverage check format generate docs sim oracle oracle-early foreign \
+.PHONY: help constraints demo test quick test-changed test-python test-lowest coverage check format generate docs sim oracle oracle-early foreign \
 	fuzz-oracle sanitize kill-test bench bench-compare clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
+$(STAMP): setup.cfg constraints.txt pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
 	@touch $@
 
@@ -53,6 +53,12 @@ test-changed: $(READY)  ## Run the tests of the modules that changed since BASE 
 
 test-python: $(READY)  ## Run the tests without Spark on another Python: make test-python PYTHON=python3.13.
 	@PYTHON="$(PYTHON)" bash tools/test_python.sh
+
+test-lowest: $(READY)  ## Run the quick unit tests and those of PySpark with the lowest versions that setup.cfg allows.
+	@PYTHON="$(PYTHON)" WORKERS="$(WORKERS)" bash tools/test_lowest.sh
+
+constraints:  ## Write constraints.txt: the newest versions that setup.cfg allows, with hashes.
+	@bash tools/update_constraints.sh
 
 coverage: $(READY)  ## Measure the coverage of the quick unit tests on the pure Python codec; fails below the bar of setup.cfg.
 	@KWIRE_PURE=1 $(PYTEST) -q -m "not spark and not client and not slow" --cov --cov-report=term:skip-covered \

@@ -13,6 +13,6 @@ if [ ! -x "$environment/bin/python" ]; then
     "$python" -m venv "$environment"
 fi
 echo "==> Installing the project into $environment"
-"$environment/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+VENV="$environment" PYTHON="$python" bash tools/setup_venv.sh
 "$environment/bin/python" -m pytest -n "${WORKERS:-auto}" --dist worksteal -m "not spark and not client" \
     tests/tidy tests/kwire tests/mockbroker tests/integration

@@ -25,7 +25,7 @@ class CacheFolder(NamedTuple):
     path: Path
     what: str
     size: int
-    count: int
+    files: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Print each folder with its size, or remove what is in it."""
     folders = list(find_folders(os.environ))
     for folder in folders:
-        files = f"{folder.count} file{'' if folder.count == 1 else 's'}"
+        files = f"{folder.files} file{'' if folder.files == 1 else 's'}"
         verb = "removed " if args.clear else ""
         if args.clear:
             clear_folder(folder.path)

@@ -64,7 +64,8 @@ class ClassArchive:
 
 def trim_archives(folder: Path) -> None:
     """Delete all archives but the newest ones, and what killed processes left a day ago or before."""
-    archives, drafts = [], []
+    archives: list[tuple[float, Path]] = []
+    drafts: list[tuple[float, Path]] = []
     for file in folder.glob("classes-*.jsa*"):
         with suppress(FileNotFoundError):
             status = file.stat()

@@ -23,7 +23,7 @@ from kwire.spark.source.partition_reader import read_task
 from kwire.spark.source.plan import ScanTask, plan_tasks, select_files
 from kwire.spark.source.pushdown import HAS_FILTERS
 from kwire.spark.source.scan_request import ScanRequest, build_scan_request
-from kwire.spark.streaming.stream_reader import make_stream_reader
+from kwire.spark.streaming.stream_reader import HAS_LIMITS, CaptureStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -55,7 +55,17 @@ class CaptureDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name.
         """A reader of new files in a folder, which follows connections from file to file."""
-        return make_stream_reader(self.options, build_scan_request(self.options, schema, is_stream=True))
+        scan_request = build_scan_request(self.options, schema, is_stream=True)
+        if HAS_LIMITS:
+            from kwire.spark.streaming.limited_reader import LimitedStreamReader
+
+            return LimitedStreamReader(self.options, scan_request)
+        reader = CaptureStreamReader(self.options, scan_request)
+        if reader.stream_options.files_max is not None or reader.stream_options.bytes_max is not None:
+            raise ValueError(
+                f"maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer; this is {pyspark.__version__}"
+            )
+        return reader
 
 
 class CaptureReader(DataSourceReader):

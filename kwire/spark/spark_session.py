@@ -10,12 +10,14 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kwire
+from kwire.errors import MissingExtra
 from kwire.spark import class_archive, java
 from kwire.spark.data_source import CaptureDataSource
 from kwire.spark.source.pushdown import HAS_FILTERS
@@ -80,6 +82,7 @@ def start(
     if is_running():
         return SparkSession.builder.getOrCreate()
     if master.startswith("sc://"):
+        _require_connect()
         return _with_settings(SparkSession.builder.remote(master), settings or {}).getOrCreate()
     local = master.startswith("local")
     builder = SparkSession.builder.master(master).appName(app_name)
@@ -97,6 +100,12 @@ def start(
     }
     with _environment_variables(_launch_environment(found_java, local=local)):
         return _with_settings(builder, spark_settings).getOrCreate()
+
+
+def _require_connect() -> None:
+    """Raises: MissingExtra without the packages of Spark Connect, of which PySpark names one after the other."""
+    if None in [find_spec(name) for name in ("grpc", "grpc_status", "google")]:
+        raise MissingExtra("Spark Connect", "spark-connect")
 
 
 def _with_settings(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:

@@ -38,7 +38,7 @@ class TabledConnection(Protocol):
 class ConnectionTable:
     """The open connections, the oldest first.
 
-    When there are too many, the oldest of the same client without a request in progress makes room: connections that
+    When there are too many, the oldest of the same client without a request in progress is closed: connections that
     never send a request, or only a part of one, cannot keep others out, not even those of the same machine.
     """
 
@@ -51,15 +51,15 @@ class ConnectionTable:
         return len(self._connections)
 
     def add(self, connection: TabledConnection) -> bool:
-        """Add a new connection. Returns: False if there is no room, since all others have requests in progress."""
+        """Add a new connection. Returns: False if it is refused, since all others have requests in progress."""
         host = connection.client[0] if connection.client is not None else ""
         self._connections[connection] = host
         self._counts[host] += 1
         if self._counts[host] > self.limits.client_connections:
-            return self._make_room(connection, host)
+            return self._close_idle(connection, host)
         if len(self._connections) > self.limits.connections:
             # The clients with the most connections first.
-            return any(self._make_room(connection, crowd) for crowd, _ in self._counts.most_common())
+            return any(self._close_idle(connection, crowd) for crowd, _ in self._counts.most_common())
         return True
 
     def remove(self, connection: TabledConnection) -> None:
@@ -71,7 +71,7 @@ class ConnectionTable:
         if not self._counts[host]:
             del self._counts[host]
 
-    def _make_room(self, new: TabledConnection, host: str) -> bool:
+    def _close_idle(self, new: TabledConnection, host: str) -> bool:
         for connection, its_host in self._connections.items():
             if its_host == host and connection is not new and not connection.has_request:
                 self.remove(connection)

@@ -7,7 +7,7 @@ uvicorn itself limits neither how long the head of a request may take, nor the c
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -51,9 +51,9 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request, or refuse all requests if there are too many connections."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         if not self._table.add(self):
-            self.app = _refuse  # type: ignore[assignment]
+            self.app = _refuse
         self._expect("head")
 
     def data_received(self, data: bytes) -> None:
@@ -159,6 +159,6 @@ class HttpConnection(H11Protocol):
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """The application of connections for which there is no room."""
+    """The application of connections that are too many."""
     problem = create_problem(ProblemKind.TOO_MANY_CONNECTIONS, "all connections have requests in progress")
     await problem_response(problem, {"Connection": "close", "Retry-After": "1"})(scope, receive, send)

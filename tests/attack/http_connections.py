@@ -43,7 +43,7 @@ def _attack_server(rng: random.Random, url: str) -> Iterator[str]:
             connection = stack.enter_context(socket.create_connection((parts.hostname, parts.port or 0), timeout=10))
             try:
                 connection.sendall(_REQUEST[: rng.choice((0, rng.randrange(len(_REQUEST))))])
-            except ConnectionError:  # It has made room for another one.
+            except ConnectionError:  # It was closed for a newer one.
                 continue
         started = time.monotonic()
         try:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kwire.spark import paths
@@ -31,23 +30,6 @@ Offset = dict[str, Any]
 
 #: Whether Spark passes the start of a batch and its limit to a source: from 4.2 on.
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
-
-
-def make_stream_reader(option_texts: Mapping[str, str], scan_request: ScanRequest) -> CaptureStreamReader:
-    """The reader for the installed version of Spark; `option_texts`: the options as Spark passes them.
-
-    Raises: ValueError for limits of batches that this version does not have.
-    """
-    if HAS_LIMITS:
-        from kwire.spark.streaming.limited_reader import LimitedStreamReader
-
-        return LimitedStreamReader(option_texts, scan_request)
-    reader = CaptureStreamReader(option_texts, scan_request)
-    if reader.stream_options.files_max is not None or reader.stream_options.bytes_max is not None:
-        raise ValueError(
-            f"maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer; this is {pyspark.__version__}"
-        )
-    return reader
 
 
 @dataclass

@@ -195,5 +195,5 @@ class EventsLost(ResponseModel, frozen=True):
 class Removed(ResponseModel, frozen=True):
     """In place of something that does not exist any more, as a group, topic or fault. key: its names or numbers."""
 
-    removed: Literal[True]
+    removed: bool
     key: list[str | int]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kwire
-from kwire.spark import class_archive, java
+from kwire.errors import MissingExtra
+from kwire.spark import class_archive, java, spark_session
 from kwire.spark.spark_session import SHORT_JOB_OPTIONS
 
 if TYPE_CHECKING:
@@ -88,3 +89,11 @@ def test_spark_connect_gives_the_rows() -> None:
 
     assert results.pop("session").startswith("pyspark.sql.connect.")
     assert results == expected()
+
+
+def test_spark_connect_without_its_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "is_running", lambda: False)
+    monkeypatch.setattr(spark_session, "find_spec", lambda name: None if name == "grpc_status" else object())
+
+    with pytest.raises(MissingExtra, match=r"pip install 'kwire\[spark-connect\]'"):
+        spark_session.start("sc://127.0.0.1:1")

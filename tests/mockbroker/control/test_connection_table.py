@@ -1,4 +1,4 @@
-"""Which connection makes room for a new one."""
+"""Which connection is closed for a new one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _add(table: ConnectionTable, *hosts: str, has_request: bool = False) -> list
     return connections
 
 
-def test_the_oldest_idle_connection_of_the_client_makes_room() -> None:
+def test_the_oldest_idle_connection_of_the_client_is_closed() -> None:
     table = ConnectionTable(HttpLimits(client_connections=3))
     others = _add(table, "10.0.0.2", "10.0.0.2")
     busy = _add(table, "10.0.0.1", has_request=True)
@@ -44,7 +44,7 @@ def test_of_too_many_in_all_the_client_with_the_most_loses_one() -> None:
     assert [each.is_given_up for each in [*few, *many]] == [False, True, False, False]
 
 
-def test_there_is_no_room_while_all_have_requests_and_again_after_one_has_ended() -> None:
+def test_a_connection_is_refused_while_all_have_requests_and_not_after_they_ended() -> None:
     table = ConnectionTable(HttpLimits(connections=10, client_connections=2))
     busy = _add(table, "10.0.0.1", "10.0.0.1", has_request=True)
     refused = _Connection("10.0.0.1")

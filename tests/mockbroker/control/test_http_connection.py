@@ -40,7 +40,7 @@ def test_half_open_connections_keep_nobody_out(sent: bytes) -> None:
         for each in open_ones:
             try:
                 each.sendall(sent)
-            except ConnectionError:  # It has made room.
+            except ConnectionError:  # It was closed for a newer one.
                 continue
 
         assert {client.send("GET", "/v1/cluster").status for _ in range(5)} == {200}
