@@ -36,10 +36,9 @@ class Core:
     """A cluster without sockets.
 
     state: the shared state of the cluster, with its nodes. routes: the served APIs, by key; node_routes: those of nodes
-    of another release, for new connections. close_share_session: is
-    called with the id of a connection that ended, if its node has share sessions. controller_routes: returns the APIs
-    at the listener of the controller. All times are milliseconds of the cluster's clock, and never go back: an earlier
-    `now_ms` than a previous one counts as that one.
+    of another release, for new connections. close_share_session: is called with the id of a connection that ended, if
+    its node has share sessions. controller_routes: returns the APIs at the listener of the controller. All times are
+    milliseconds of the cluster's clock, and never go back: an earlier `now_ms` than a previous one counts as that one.
     """
 
     def __init__(
@@ -118,8 +117,7 @@ class Core:
         """Handle a complete frame, without its four bytes of length.
 
         While an earlier request of the connection is parked, the frame waits: the requests of a connection are handled
-        in order. A frame for a closed connection is dropped, as the operating system would drop it.
-        Returns: the backlog of the connection.
+        in order. A frame for a closed connection is dropped. Returns: the backlog of the connection.
         """
         self._move_clock(now_ms)
         connection = self._connections.get(connection_id)
@@ -167,25 +165,22 @@ class Core:
 
     def _end_sessions(self, info: ConnectionInfo) -> None:
         """End what a node has of a connection that is no more."""
+        node = self._running[info.node_id]
         try:
-            self._end_sessions_at(self._running[info.node_id], info)
+            if node.is_loaded("share_sessions"):
+                context = Context(self.now_ms, 0, None, info, node, self.state)
+                with self.state.inter_broker.act_as(node.node_id):
+                    self._close_share_session(info.id, context)
+            if node.is_loaded("telemetry"):
+                node.telemetry.remove_connection(info.id)
         except Exception as error:
             self.internal_errors.report(f"the end of connection {info.id} at node {info.node_id}", error)
-
-    def _end_sessions_at(self, node: Node, info: ConnectionInfo) -> None:
-        if node.is_loaded("share_sessions"):
-            context = Context(self.now_ms, 0, None, info, node, self.state)
-            with self.state.inter_broker.act_as(node.node_id):
-                self._close_share_session(info.id, context)
-        if node.is_loaded("telemetry"):
-            node.telemetry.remove_connection(info.id)
 
     def advance(self, now_ms: int, *, is_late: Callable[[], bool] | None = None) -> int | None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
 
         At one time: in the order of `Deadlines`. A call sent with no latency is delivered before the clock moves on.
-        is_late: asked before each time at which something is due; if it is, the clock stays at the time before, and
-        another call goes on.
+        is_late: asked before each due time; if it is, the clock stays at the time before, and another call goes on.
         Returns: a time until which there is no other deadline, or None for ever; the next deadline may be later.
         """
         requests = self.requests

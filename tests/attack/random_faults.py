@@ -11,7 +11,7 @@ from kwire import headers
 from kwire.errors import WireError
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.registry import API_KEYS, api_name, request_class
-from mockbroker.faults import FaultError, FaultHandle
+from mockbroker.faults import Fault, FaultError, FaultHandle
 from mockbroker.faults.api_fields import api_fields
 from mockbroker.faults.responses.response_arrays import response_specs
 from mockbroker.faults.state_names import STATE_CHANGES
@@ -35,9 +35,10 @@ def attack(rng: random.Random, *, seconds: float) -> Iterator[str]:
 def _play(rng: random.Random) -> Iterator[str]:
     broker = FaultyBroker(nodes=2)
     handles = [handle for _ in range(_FAULTS) if (handle := _add(broker, rng)) is not None]
-    shown = [repr(handle.fault.to_json()) for handle in handles]
+    faults = [handle.fault for handle in handles]
+    shown = [repr(fault.to_json()) for fault in faults]
     for number in range(_REQUESTS):
-        name = rng.choice([str(handle.fault.when.api) for handle in handles] or _NAMES)
+        name = rng.choice([str(fault.when.api) for fault in faults if isinstance(fault, Fault)] or _NAMES)
         problem = _send(broker, name if name != "None" else rng.choice(_NAMES), number, rng)
         if problem is not None:
             yield f"{problem}; faults: {', '.join(shown)}"

@@ -147,12 +147,8 @@ def test_defaults_of_topics_and_groups_are_those_of_the_node() -> None:
     properties = {1: {"log.retention.ms": 90_000, "group.consumer.session.timeout.ms": 50_000}}
     with Cluster(nodes=2, topics=["orders"], node_properties=properties) as cluster:
         topics = [_described_topic(cluster, node) for node in (0, 1)]
-        sessions = [
-            cluster.run(
-                lambda server, id_=node: server.core.state.nodes[id_].group_config("g")["consumer.session.timeout.ms"]
-            )
-            for node in (0, 1)
-        ]
+        nodes = cluster.run(lambda server: dict(server.core.state.nodes))
+        sessions = [nodes[node].group_config("g")["consumer.session.timeout.ms"] for node in (0, 1)]
 
     assert topics == [("604800000", 5), ("90000", 4)]
     assert sessions == [45_000, 50_000]

@@ -328,10 +328,8 @@ class GroupLog:
             self._batch_rows = None
             with suppress(KafkaError):
                 self._append(group.group_id, rows, now_ms)
-        nexts = (
-            next_expiration_ms(group, self.offsets, retention_ms=retention_ms, now_ms=now_ms)
-            for group in self.groups.all_groups()
-        )
+        groups, offsets = self.groups.all_groups(), self.offsets
+        nexts = (next_expiration_ms(group, offsets, retention_ms=retention_ms, now_ms=now_ms) for group in groups)
         return min((next_ms for next_ms in nexts if next_ms is not None), default=None)
 
     def _find_topic_name(self, topic_id: bytes) -> str | None:

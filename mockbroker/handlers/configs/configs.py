@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec import structs
 
@@ -18,6 +17,7 @@ from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.configs.broker_loggers import alter_loggers, describe_loggers
 from mockbroker.handlers.configs.node_names import NODE_ID_MAX, names_node, parse_node_id
+from mockbroker.handlers.configs.resource_changes import Change, ControllerFailure, alter_each
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, authorize_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.java.hash_order import JavaMap
@@ -33,7 +33,7 @@ from mockbroker.state.metadata.config_changes import (
 )
 from mockbroker.state.metadata.config_entries import ConfigEntry
 from mockbroker.state.metadata.configs import Resource, ResourceKind
-from mockbroker.state.metadata.record_limit import check_record_count, count_config_records
+from mockbroker.state.metadata.record_limit import count_config_records
 from mockbroker.state.metadata.topics import java_hash
 
 
@@ -87,7 +87,7 @@ def alter_configs(request: replace.AlterConfigsRequest, ctx: Context) -> Outcome
     Pinned by the conversations other-legacy-alter-configs*.
     """
     plan = partial(_plan_replacement, ctx=ctx)
-    rows = _alter_each(
+    rows = alter_each(
         request.resources, plan, replace.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(replace.AlterConfigsResponse(responses=rows))
@@ -105,7 +105,7 @@ def incremental_alter_configs(request: incremental.IncrementalAlterConfigsReques
     Pinned by the conversations other-alter-configs, share-config-bounds and share-config-cross-check.
     """
     plan = partial(_plan_changes, ctx=ctx, validate_only=request.validate_only)
-    rows = _alter_each(
+    rows = alter_each(
         request.resources, plan, incremental.AlterConfigsResourceResponse, ctx, validate_only=request.validate_only
     )
     return Reply(incremental.IncrementalAlterConfigsResponse(responses=rows))
@@ -123,84 +123,6 @@ def _error_rows(
     resources: Sequence[_Resource], error: KafkaError, row_class: Callable[[int, str | None, int, str], R]
 ) -> list[R]:
     return [row_class(error.code, error.message, row.resource_type, row.resource_name) for row in resources]
-
-
-class _ControllerFailure(KafkaError):
-    """The controller fails: so do all resources that the broker forwards to it in the same request."""
-
-
-#: The types of resources that the broker does not check before it forwards them to the controller.
-_FORWARDED = (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
-
-
-class _Change(NamedTuple):
-    """A change that can be applied, and how many records the controller writes for it."""
-
-    apply: Callable[[], None]
-    record_count: int = 0
-
-
-def _alter_each(
-    resources: Sequence[Q],
-    plan: Callable[[Q], _Change],
-    row_class: Callable[[int, str | None, int, str], R],
-    ctx: Context,
-    *,
-    validate_only: bool,
-) -> list[R]:
-    """Plan the changes of all resources, then apply them; one that is listed twice is rejected.
-
-    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess and ControllerApis.
-    """
-    named = Counter((row.resource_type, row.resource_name) for row in resources)
-    if ctx.is_at_controller:
-        resources = _list_once(resources)
-    results: list[KafkaError | _Change] = []
-    forwarded: list[int] = []
-    for at, row in enumerate(resources):
-        try:
-            if named[row.resource_type, row.resource_name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _check_row(row, ctx)
-            if row.resource_type in _FORWARDED:
-                forwarded.append(at)
-            results.append(plan(row))
-            if row.resource_type == ResourceKind.BROKER:
-                forwarded.append(at)
-        except KafkaError as error:
-            results.append(error)
-    failure = _find_controller_failure(results)
-    if failure is not None:
-        for at in forwarded:
-            results[at] = failure
-    rows = []
-    for row, result in zip(resources, results, strict=True):
-        code, message = ErrorCode.NONE, None
-        if isinstance(result, KafkaError):
-            code, message = result.code, result.message
-        elif not validate_only:
-            result.apply()
-        rows.append(row_class(code, message, row.resource_type, row.resource_name))
-    return rows
-
-
-def _list_once(resources: Sequence[Q]) -> list[Q]:
-    """The first row of each resource: a controller answers those that are listed several times once."""
-    first: dict[tuple[int, str], Q] = {}
-    for row in resources:
-        first.setdefault((row.resource_type, row.resource_name), row)
-    return list(first.values())
-
-
-def _find_controller_failure(results: Sequence[KafkaError | _Change]) -> KafkaError | None:
-    """The error that all resources get which the broker forwards to the controller, None if there is none."""
-    if any(isinstance(result, _ControllerFailure) for result in results):
-        return _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
-    try:
-        check_record_count(sum(result.record_count for result in results if isinstance(result, _Change)))
-    except KafkaError as error:
-        return error
-    return None
 
 
 def _describe_resource(
@@ -304,10 +226,10 @@ def _parse_altered_resource(resource_type: int, name: str, ctx: Context) -> Reso
     return Resource(ResourceKind.BROKER, name)
 
 
-def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Change:
+def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> Change:
     if row.resource_type == ResourceKind.BROKER_LOGGER:
         alter_loggers(row, ctx, validate_only=validate_only)
-        return _Change(lambda: None)
+        return Change(lambda: None)
     _authorize_broker_first(row.resource_type, ctx)
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     resource = _parse_altered_resource(row.resource_type, row.resource_name, ctx)
@@ -316,7 +238,7 @@ def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, valida
     return _plan_override(resource, after, [config.name for config in configs], ctx)
 
 
-def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Change:
+def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> Change:
     configs = _to_released_names(row.resource_type, row.configs, ctx)
     given = {config.name: config.value for config in configs if config.value is not None}
     _authorize_broker_first(row.resource_type, ctx)
@@ -325,7 +247,7 @@ def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Chang
     return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), list(given), ctx)
 
 
-def _plan_override(resource: Resource, after: Mapping[str, str], named: Sequence[str], ctx: Context) -> _Change:
+def _plan_override(resource: Resource, after: Mapping[str, str], named: Sequence[str], ctx: Context) -> Change:
     if resource.kind is ResourceKind.BROKER and not ctx.is_at_controller:
         listeners = ctx.node.listener_names()
         check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
@@ -334,7 +256,7 @@ def _plan_override(resource: Resource, after: Mapping[str, str], named: Sequence
     _require_topic_exists(resource, ctx)
     configs = ctx.cluster.configs
     count = count_config_records(resource, configs.overrides(resource), after, named, has_elr=configs.elr)
-    return _Change(lambda: configs.set_overrides(resource, after), count)
+    return Change(lambda: configs.set_overrides(resource, after), count)
 
 
 def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -> Sequence[C]:
@@ -344,28 +266,6 @@ def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -
         return configs
     names = dialect.to_released_names(resource_type, [(config.name, config.value) for config in configs])
     return [structs.replace(config, name=name) for config, name in zip(configs, names, strict=True)]
-
-
-def _check_row(row: incremental.AlterConfigsResource | replace.AlterConfigsResource, ctx: Context) -> None:
-    """What a broker checks before its controller does: keys that occur twice, and values that are null.
-
-    At the listener of the controller the last one counts, and null deletes; but an unknown type has a code of its own.
-    Raises: INVALID_REQUEST, UNSUPPORTED_VERSION.
-    """
-    if ctx.is_at_controller:
-        if row.resource_type not in ResourceKind._value2member_map_:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the resource type {row.resource_type} is unknown")
-        return
-    names = [config.name for config in row.configs]
-    nulls = [
-        config.name
-        for config in row.configs
-        if config.value is None and getattr(config, "config_operation", None) != ConfigOperation.DELETE
-    ]
-    if len(set(names)) != len(names):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    if nulls:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
 def _require_topic_exists(resource: Resource, ctx: Context) -> None:
@@ -381,7 +281,7 @@ def _parse_changes(
 
     A broker rejects an operation that does not exist before it looks at anything else of its own changes. With other
     resources Kafka's controller fails at such an operation, unless it has found a key before that is no list.
-    Raises: INVALID_REQUEST, INVALID_CONFIG, _ControllerFailure. Source: Kafka's ConfigurationControlManager; pinned by
+    Raises: INVALID_REQUEST, INVALID_CONFIG, ControllerFailure. Source: Kafka's ConfigurationControlManager; pinned by
     the conversations other-alter-configs-operations*.
     """
     by_name = JavaMap[str, incremental.AlterableConfig](java_hash)
@@ -393,13 +293,13 @@ def _parse_changes(
     for name in by_name:
         config = by_name[name]
         if not _is_operation(config):
-            raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         change = ConfigChange(name, ConfigOperation(config.config_operation), config.value)
         require_list(ctx.cluster.configs, resource, change)
         if change.value is None and change.operation is ConfigOperation.SET:
             change = structs.replace(change, operation=ConfigOperation.DELETE)
         elif change.value is None and change.operation is not ConfigOperation.DELETE:
-            raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
         changes.append(change)
     return changes
 
