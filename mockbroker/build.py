@@ -62,8 +62,7 @@ def build_core(
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
-    share-partitions in their own log. versions: the API versions of an older broker. node_options: what single
-    nodes have of their own.
+    share-partitions in their own log. versions: the API versions of an older broker. node_options: of single nodes.
     budget: of the memory of all logs, None for no limit. stored: the data directory, None for a cluster in memory; of
     an earlier process it has the cluster's id, features and topics.
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, for an
@@ -81,8 +80,7 @@ def build_core(
     node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
     earliest_deadline = EarliestDeadline()
-    configs = _create_configs(config, features, rules, earliest_deadline)
-    configs.track_topics(metadata)
+    configs = _create_configs(config, features, rules, earliest_deadline, metadata)
     nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
     woken: dict[WakeKey, None] = {}  # A dictionary keeps the order: `setdefault` adds a key.
     state = ClusterState(
@@ -105,9 +103,8 @@ def build_core(
         security=Security(config, rng),
         authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    properties = {} if node_options is None else node_options.properties
-    state.node_configs.update({node_id: config.with_overrides(given) for node_id, given in properties.items()})
-    configs.node_static.update(state.node_configs)
+    if node_options is not None:
+        _set_node_configs(state, node_options)
     with nullcontext() if stored is None else stored.translate_errors():
         make_node = _prepare_nodes(state, stored, budget, lambda: core.now_ms, now_ms)
         core = _create_core(state, routes, make_node, now_ms=now_ms)
@@ -117,6 +114,11 @@ def build_core(
         _limit_nodes(core, node_options)
     _fill_cluster(core, stored, topics)
     return core
+
+
+def _set_node_configs(state: ClusterState, node_options: NodeOptions) -> None:
+    for node_id, given in node_options.properties.items():
+        state.node_configs[node_id] = state.configs.node_static[node_id] = state.config.with_overrides(given)
 
 
 def _limit_nodes(core: Core, node_options: NodeOptions) -> None:
@@ -217,17 +219,23 @@ def _create_topics(core: Core, topics: Mapping[str, int]) -> None:
 
 
 def _create_configs(
-    config: BrokerConfig, features: Mapping[str, int], rules: ShareRules, earliest: EarliestDeadline
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    rules: ShareRules,
+    earliest: EarliestDeadline,
+    metadata: ClusterImage,
 ) -> Configs:
     has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
     group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
-    return Configs(
+    configs = Configs(
         config,
         elr=has_elr,
         group_names=group_names,
         compacts_state_topic=compacts_state_topic,
         earliest=earliest,
     )
+    configs.track_topics(metadata)
+    return configs
 
 
 def _rules_of_persister(rules: ShareRules, share_persister: str) -> ShareRules:

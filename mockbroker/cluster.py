@@ -107,8 +107,6 @@ class Cluster(Controlled, ClusterMethods):
         repair: bool = False,
         stop_grace_ms: int = STOP_GRACE_MS,
     ) -> None:
-        if nodes is not None:
-            check_node_count(nodes)
         control_options = parse_control_options(control, control_token)
         check_edition(share_edition)
         settings = list(settings)
@@ -118,11 +116,11 @@ class Cluster(Controlled, ClusterMethods):
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
             add_scram = [*security.scram_users(), *add_scram]
-        config = parse(properties, [*settings, *persister_settings(share_persister)])
-        config = config.with_settings(profile_settings(profile))
+        settings += persister_settings(share_persister)
+        config = parse(properties, settings).with_settings(profile_settings(profile))
         limits, node_options = load_nodes(config, versions, node_properties or {}, share_edition)
         options = Options(
-            nodes=nodes,
+            nodes=None if nodes is None else check_node_count(nodes),
             port=port,
             config=config,
             features=tuple(features),

@@ -51,10 +51,11 @@ class Listener(msgspec.Struct, frozen=True):
             return False
 
 
-def check_node_count(nodes: int) -> None:
-    """Check the number of nodes of a cluster. Raises: ConfigError for one that it cannot have."""
+def check_node_count(nodes: int) -> int:
+    """The number of nodes of a cluster. Raises: ConfigError for one that it cannot have."""
     if not 1 <= nodes <= NODES_MAX:
         raise ConfigError(f"nodes: {nodes}; a cluster has 1 to {NODES_MAX} nodes")
+    return nodes
 
 
 def node_port(port: int, index: int) -> int:
