@@ -188,3 +188,25 @@ def test_a_log_start_behind_the_end_does_not_remove_the_log() -> None:
     files.remove("node-1/log-start-offset-checkpoint")
 
     assert _open(files).log.end_offset == expected
+
+
+def test_a_topic_id_that_is_not_the_one_of_the_log_is_refused_and_mended_to_repair() -> None:
+    files, disk = _make(is_clean=True)
+    path = f"{_FOLDER}/partition.metadata"
+    files.write_file(path, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(DamagedFileError, match=r"partition.metadata: topic id A+Q, and the log was that of"):
+        _open(files)
+    DiskLog(files, repair=True)
+
+    assert _describe(_open(files).log) == _describe(disk.log)
+
+
+@pytest.mark.parametrize("boot_id", [_BOOT, "another boot"])
+def test_an_empty_segment_whose_indexes_have_entries_is_refused_in_a_compacted_log_too(boot_id: str) -> None:
+    files, disk = _make(is_clean=False)
+    base = disk.log.segments[1].base_offset
+    files.contents_of(f"{_FOLDER}/{names.file_name(base, names.LOG)}").clear()
+    settings = ("log.index.interval.bytes=100", "log.cleanup.policy=compact")
+
+    with pytest.raises(DamagedFileError, match=rf"the log ends at offset {base}, and its index files have offset"):
+        DiskLog(files, rules=lambda: _SMALL, settings=settings, boot_id=boot_id)
