@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from kwire import uuids
 from mockbroker.disk_storage.directory_options import DirectoryOptions
 from mockbroker.disk_storage.flush_schedule import CheckpointIntervals, FlushSchedule
 from mockbroker.disk_storage.node_folders import node_folder
@@ -17,6 +18,7 @@ from mockbroker.disk_storage.storage_services import DELETED_FOLDER, StorageServ
 from mockbroker.log_directory.batch_scan import FieldLimits
 from mockbroker.log_directory.file_layer import FileLayer
 from mockbroker.log_directory.formats import names, properties
+from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.state.settings import read_int
 from mockbroker.state.storage.batches.batch_storage import RestoredState
 from mockbroker.state.storage.log_config import TopicConfigs
@@ -187,7 +189,10 @@ class DiskLogs:
             return -1, -1
         metadata_path = f"{path}/{properties.PARTITION_METADATA}"
         data = files.read_file(metadata_path)
-        if data is not None and properties.read_partition_metadata(data, metadata_path) != topic_id:
+        found_id = topic_id if data is None else properties.read_partition_metadata(data, metadata_path)
+        if found_id != topic_id and self._had_topic(node, name, topic_id):
+            self._mend_topic_id(metadata_path, found_id, topic_id)
+        elif found_id != topic_id:
             self._services.report(f"{path}: of another topic; renamed to {self._services.set_aside(path)}")
             return -1, -1
         parsed = [names.parse_file_name(one) for one in files.list_names(path)]
@@ -198,6 +203,20 @@ class DiskLogs:
         size = self._services.open_files.find_file(log_path).size
         self._services.open_files.close_file(log_path)
         return last, size
+
+    def _had_topic(self, node: str, name: str, topic_id: bytes) -> bool:
+        """Whether a folder was that of a topic when the checkpoints were written."""
+        found = names.parse_folder_name(name)
+        summary = None if found is None else self._stored[node].summaries.get(found)
+        return summary is not None and summary.topic_id == topic_id
+
+    def _mend_topic_id(self, path: str, found_id: bytes, topic_id: bytes) -> None:
+        """Raises: DamagedFileError, unless `repair` is set."""
+        problem = f"topic id {uuids.to_text(found_id)}, and the log was that of {uuids.to_text(topic_id)}"
+        if not self._options.repair:
+            raise DamagedFileError(path, None, f"{problem}; --repair gives it this one")
+        self._services.files.write_file(path, properties.write_partition_metadata(topic_id))
+        self._services.report(f"{path}: {problem}: mended")
 
     def _forget(self, key: tuple[str, int]) -> None:
         del self._partitions[key]

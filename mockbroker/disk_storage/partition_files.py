@@ -375,10 +375,10 @@ class PartitionFiles:
         self.flushed_offset = batch.last_offset + 1
 
     def _remove_segment(self, segment: SegmentLog) -> None:
-        """Rename its files, and remove them later."""
+        """Rename its files, the log last, and remove them later: index files without a log show that it is lost."""
         segment.mark_removed()
         self._services.cache.forget(segment)
-        for name in segment.file_names():
+        for name in reversed(segment.file_names()):
             self._services.remove_file(self.folders, name, self.identity.topic)
 
     def _needs_roll(self, size: int, batch: NewBatch, rules: RollRules, now_ms: int) -> bool:

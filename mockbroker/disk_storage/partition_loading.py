@@ -44,7 +44,7 @@ def load_partition_files(
     unless `repair` is set; OSError.
     """
     finish_replacements(folders.files, folders.first, options.report)
-    _remove_orphans(folders, options)
+    _remove_orphans(folders, options, is_expected=not (options.is_clean or (options.is_complete and stored.summary)))
     found = load_segments(folders, options)
     log_start = _check_log_start(stored, found, folders, options)
     if log_start > found.end_offset:
@@ -60,10 +60,10 @@ def load_partition_files(
     return files, RestoredState(start, found.end_offset, None, producers, epochs, None)
 
 
-def _remove_orphans(folders: ReplicaFolders, options: LoadOptions) -> None:
-    """Remove index files without a segment, which a kill can leave behind; else the segment is missing.
+def _remove_orphans(folders: ReplicaFolders, options: LoadOptions, *, is_expected: bool) -> None:
+    """Remove index files without a segment. Raises: DamagedFileError, as the segment is missing; OSError.
 
-    Raises: DamagedFileError; OSError.
+    is_expected: a crash of the machine can leave them behind, and a killed Kafka, which removes the log first.
     """
     base_offsets = set(segment_offsets(folders.files, folders.first))
     parsed = map(names.parse_file_name, folders.files.list_names(folders.first))
@@ -71,7 +71,7 @@ def _remove_orphans(folders: ReplicaFolders, options: LoadOptions) -> None:
         if base_offset in base_offsets or suffix not in names.INDEXES:
             continue
         name = names.file_name(base_offset, suffix)
-        if options.is_clean and not options.repair:
+        if not (is_expected or options.repair):
             problem = f"missing, and {name} is there; --repair goes on without it"
             raise DamagedFileError(folders.path(names.file_name(base_offset, names.LOG)), None, problem)
         options.report(f"{folders.path(name)}: removed, it has no segment")

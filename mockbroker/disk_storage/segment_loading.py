@@ -122,6 +122,10 @@ class _SegmentLoader:
         is_cut = self._scan(position or 0, verify=not is_trusted)
         if position is not None and self._next_base is not None and not is_cut and self._is_index_short():
             position, is_cut = None, self._rebuild()
+        if not is_trusted and self._next_base is not None:
+            read, path = self._folders.files.read_file, self._folders.path
+            offsets, times = (read(path(self._segment.name(one))) for one in (names.OFFSET_INDEX, names.TIME_INDEX))
+            self._claimed_end = _find_claimed_end(self._meta.base_offset, offsets or b"", times or b"")
         self._check_claims()
         if not (is_certain or options.is_clean):
             # The process before may have failed to write them to the disk: then a sync alone would not do it.
@@ -158,8 +162,7 @@ class _SegmentLoader:
         if not (is_whole and _are_valid(packed, segment)):
             self._options.report(f"{self._folders.path(self._segment.name(names.OFFSET_INDEX))}: invalid, built again")
             self._meta.size = 0
-            if is_whole and are_in_order(*data) and packed.last_indexed is not None and packed.last_time is not None:
-                self._claimed_end = min(packed.last_indexed.offset, packed.last_time.offset) + 1
+            self._claimed_end = _find_claimed_end(base, *data)
             return None
         self._use_indexes(packed)
         time = packed.last_time
@@ -240,6 +243,15 @@ class _SegmentLoader:
             raise DamagedFileError(self._path, 0, "no valid batch") from error
         if first is not None:
             self._meta.first_timestamp = first.max_timestamp
+
+
+def _find_claimed_end(base_offset: int, offsets: bytes, times: bytes) -> int:
+    """The offset behind the last batch that both index files of a segment have, 0 if one is empty or damaged."""
+    if not are_in_order(offsets, times):
+        return 0
+    packed = PackedIndexes(base_offset, 0, offsets, times)
+    last, time = packed.last_indexed, packed.last_time
+    return 0 if last is None or time is None else min(last.offset, time.offset) + 1
 
 
 def _without_zeros(content: bytes, entry_size: int) -> bytes:

@@ -190,7 +190,8 @@ class StoredCluster:
             folder = self.directory.node_folder(node_id)
             names = [name for name in self.directory.files.list_names(folder) if name != FOLDER]
             if any(parse_folder_name(name) for name in names):
-                raise ConfigError(f"data-dir: {folder} has logs of topics, and the metadata log {FOLDER} is missing")
+                path = self.path / folder
+                raise ConfigError(f"data-dir: {path} has logs of topics, and the metadata log {FOLDER} is missing")
 
     def _check_identities(self) -> None:
         """Raises: DamagedFileError for a node that has logs and no identity, which would get another one."""

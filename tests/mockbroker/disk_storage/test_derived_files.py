@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from kwire.records import Record, write_batch
 from mockbroker.log_directory.formats import checkpoints, names
 from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.formats.log_summaries import LOG_SUMMARIES
-from mockbroker.log_directory.simulated_files import SimulatedFiles
+from mockbroker.log_directory.simulated_files import FileFault, ProcessEnded, SimulatedFiles
 from mockbroker.state.storage.partition_log import PartitionLog
 from mockbroker.state.storage.segments import RollRules
 from tests.support.disk_logs import RULES, DiskLog, make_files
@@ -135,15 +136,31 @@ def test_an_index_whose_middle_is_wrong_is_built_again_when_it_is_read() -> None
     assert any("built again" in line for line in again.lines)
 
 
-def test_index_files_without_a_segment_are_removed_after_a_kill_and_refused_after_a_clean_end() -> None:
-    for is_clean in (True, False):
-        files, _ = _make(is_clean=is_clean)
-        files.write_file(f"{_FOLDER}/{names.file_name(5, names.OFFSET_INDEX)}", b"")
-        if is_clean:
-            with pytest.raises(DamagedFileError, match=r"t-0/0+5.log: missing, and 0+5.index is there"):
-                _open(files)
-        else:
-            assert any("removed, it has no segment" in line for line in _open(files).lines)
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_index_files_without_a_segment_are_refused_unless_the_machine_has_crashed(is_clean: bool) -> None:
+    files, _ = _make(is_clean=is_clean)
+    files.write_file(f"{_FOLDER}/{names.file_name(5, names.OFFSET_INDEX)}", b"")
+
+    with pytest.raises(DamagedFileError, match=r"t-0/0+5.log: missing, and 0+5.index is there"):
+        _open(files)
+    if not is_clean:
+        assert any("removed, it has no segment" in line for line in _open(files, "another boot").lines)
+
+
+def test_a_process_that_ends_while_segments_are_deleted_leaves_no_index_without_a_log() -> None:
+    for end_at in range(1, 30):
+        files, disk = _make(is_clean=False)
+        changes = iter(range(1, 1_000))
+        files._choose_fault = lambda _, changes=changes, end_at=end_at: (  # type: ignore[misc]
+            FileFault.PROCESS_ENDS if next(changes) == end_at else None
+        )
+        with suppress(ProcessEnded):
+            disk.log.delete_records_before(disk.log.segments[3].base_offset)
+            disk.partition.drop_first_segments(3)
+        left = files.kill_process()
+        left._choose_fault = lambda _: None
+
+        assert _open(left).log.end_offset == disk.log.end_offset
 
 
 @pytest.mark.parametrize("number", [0, 1, -1])
@@ -156,10 +173,8 @@ def test_a_segment_that_is_missing_or_cut_is_refused(number: int) -> None:
             path = f"{_FOLDER}/{names.file_name(base, names.LOG)}"
             if is_cut:
                 del files.contents_of(path)[100:]
-            elif is_clean or number == -1:
-                files.remove(path)
             else:
-                continue  # The index files that are left are those of a segment whose removal a kill has interrupted.
+                files.remove(path)
             with pytest.raises(DamagedFileError, match=_FOLDER):
                 _open(files)
 
@@ -173,3 +188,25 @@ def test_a_log_start_behind_the_end_does_not_remove_the_log() -> None:
     files.remove("node-1/log-start-offset-checkpoint")
 
     assert _open(files).log.end_offset == expected
+
+
+def test_a_topic_id_that_is_not_the_one_of_the_log_is_refused_and_mended_to_repair() -> None:
+    files, disk = _make(is_clean=True)
+    path = f"{_FOLDER}/partition.metadata"
+    files.write_file(path, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(DamagedFileError, match=r"partition.metadata: topic id A+Q, and the log was that of"):
+        _open(files)
+    DiskLog(files, repair=True)
+
+    assert _describe(_open(files).log) == _describe(disk.log)
+
+
+@pytest.mark.parametrize("boot_id", [_BOOT, "another boot"])
+def test_an_empty_segment_whose_indexes_have_entries_is_refused_in_a_compacted_log_too(boot_id: str) -> None:
+    files, disk = _make(is_clean=False)
+    base = disk.log.segments[1].base_offset
+    files.contents_of(f"{_FOLDER}/{names.file_name(base, names.LOG)}").clear()
+    settings = ("log.index.interval.bytes=100", "log.cleanup.policy=compact")
+
+    with pytest.raises(DamagedFileError, match=rf"the log ends at offset {base}, and its index files have offset"):
+        DiskLog(files, rules=lambda: _SMALL, settings=settings, boot_id=boot_id)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kwire.records import Record
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.partition_log import PartitionLog
 
 #: Of CPU; a busy machine may take much longer.
@@ -27,6 +28,8 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["mockbroker.cli", "mockbroker.cluster", "tests.support.stored.started_child"])
 
 #: Values by topic, partition and offset; None for records of a batch whose checksum is wrong: a client finds that.
+#: At this offset is the error of a log whose damage was found when it was read.
+UNREADABLE = -1
 Contents = dict[tuple[str, int], dict[int, bytes | None]]
 
 
@@ -111,7 +114,11 @@ def read_contents(server: Any) -> Contents:
     contents: Contents = {}
     for topic in state.metadata.topics():
         for partition in topic.partitions:
-            contents[topic.name, partition.index] = _read_log(state.log_store.open_log(topic, partition.index))
+            log = state.log_store.open_log(topic, partition.index)
+            try:
+                contents[topic.name, partition.index] = _read_log(log)
+            except KafkaError as error:
+                contents[topic.name, partition.index] = {UNREADABLE: str(error.message).encode()}
     return contents
 
 
