@@ -109,14 +109,13 @@ class Cluster(Controlled, ClusterMethods):
     ) -> None:
         control_options = parse_control_options(control, control_token)
         check_edition(share_edition)
-        settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
+        settings = [*settings, *persister_settings(share_persister)]
         security = create_security(tls, sasl, advertised, data_dir)
         if security is not None:
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
             add_scram = [*security.scram_users(), *add_scram]
-        settings += persister_settings(share_persister)
         config = parse(properties, settings).with_settings(profile_settings(profile))
         limits, node_options = load_nodes(config, versions, node_properties or {}, share_edition)
         options = Options(
