@@ -12,7 +12,6 @@ import msgspec
 from kwire import headers
 from kwire.errors import WireError
 from kwire.registry import response_class
-from mockbroker.engine.message_limit import shorten_messages
 from mockbroker.kafka_error import KafkaError, UnservedVersion
 
 if TYPE_CHECKING:
@@ -168,6 +167,8 @@ def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> tupl
     try:
         parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)
     except WireError:
+        from mockbroker.engine.message_limit import shorten_messages
+
         if not shorten_messages(response):
             raise
         parts = headers.response_parts(response, incoming.response_version, incoming.correlation_id)

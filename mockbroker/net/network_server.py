@@ -15,7 +15,6 @@ from mockbroker.log.subjects import REQUESTS, SERVER
 from mockbroker.net.certificate_principals import CertificatePrincipals
 from mockbroker.net.clock_moves import ClockMoves, TimeSlice
 from mockbroker.net.connection import ClientConnection
-from mockbroker.net.connection_ends import end_connections
 from mockbroker.net.frame_assembly import ReceiveAllowance
 from mockbroker.net.node_listeners import NodeListeners
 from mockbroker.net.slow_clients import SlowClients, SlowConnection
@@ -50,6 +49,7 @@ class NetworkServer:
         self._prepare_core()
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
+        self.principals = CertificatePrincipals(core.state.config)
         self.receive_allowance = ReceiveAllowance()
         self.slow_clients = SlowClients(core.state.configs.limits.queued_bytes, self._handle_frame)
         # Of all connections: it is filled and emptied in one step.
@@ -59,7 +59,6 @@ class NetworkServer:
         self.is_stopped = False
         self._connections: dict[int, ClientConnection] = {}
         self._listeners: NodeListeners | None = None
-        self.principals = CertificatePrincipals(core.state.config)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self._timer_moved_ms = 0
@@ -204,6 +203,8 @@ class NetworkServer:
                 timer.cancel()
         if self._listeners is not None:
             await self._listeners.stop()
+        from mockbroker.net.connection_ends import end_connections
+
         aborted = await end_connections(self._connections, grace_s=grace_s)
         if aborted:
             template = "%(aborted)d connections were aborted: their clients did not end them within %(grace).1f s"

@@ -74,7 +74,8 @@ def test_a_process_that_stands_still_is_killed(tmp_path: Path, monkeypatch: pyte
 
     workers.close()
 
-    assert process.returncode == -signal.SIGKILL
+    # Linux ends a stopped process at SIGTERM if it does not handle it; others need SIGKILL.
+    assert process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
 
 
 def test_modules_in_the_working_directory_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
