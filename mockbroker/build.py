@@ -76,8 +76,7 @@ def build_core(
     if config.dialect is not None and not config.dialect.enables_share_groups(config.given):
         features = {name: level for name, level in features.items() if name != SHARE_VERSION}
     cluster_id, features = _choose_identity(stored, features, release, rng)
-    first_id = config.integer("node.id")
-    node_ids = range(first_id, first_id + node_count)
+    node_ids = range(first_id := config.integer("node.id"), first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
     earliest_deadline = EarliestDeadline()
     configs = _create_configs(config, features, rules, earliest_deadline, metadata)

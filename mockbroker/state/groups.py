@@ -116,8 +116,8 @@ class Groups:
             return self.register(self.get_streams_group(group_id, create=True))
         return self.register(self.get_consumer_group(group_id, create=True))
 
-    def get_share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """The share group of this id.
+    def get_share_group(self, group_id: str, *, create: bool = False, noun: str = "Group") -> ShareGroup:
+        """The share group of this id. noun: what an error calls it, in Kafka by the request.
 
         Raises: GROUP_ID_NOT_FOUND when there is none and none is created, and for a group of another type, even an
         empty one.
@@ -135,7 +135,7 @@ class Groups:
             )
             self._groups[group_id] = group
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{noun} {group_id} not found.")
         if not isinstance(group, ShareGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return group

@@ -6,7 +6,6 @@ Source: share-semantics 7.2 and 7.5; the records are in `share_state_records`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -260,21 +259,25 @@ class ShareStateLog:
             if not is_on or (rules.snapshots_cold_state and self.coordinator.has_recent_states()):
                 self._snapshot_task.schedule(self._interval_ms(self._snapshot_task.name), now_ms)
         if self._pruning_task.take_due(now_ms):
-            if is_on and not rules.compacts_state_topic:
-                self._prune()
-            if not is_on:
+            is_left = is_on and not rules.compacts_state_topic and not self._prune()
+            if is_left or not is_on:
                 self._pruning_task.schedule(self._interval_ms(self._pruning_task.name), now_ms)
 
-    def _prune(self) -> None:
+    def _prune(self) -> bool:
+        """Delete redundant records. Returns: whether none is left for the next time."""
+        is_complete = True
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
         for shard, offsets in self._snapshots.items() if topic is not None else ():
             redundant = min(offsets.values(), default=0)
             if redundant > 0 and redundant != self._pruned.get(shard):
                 assert topic is not None
                 # Records above the high watermark, and those that another node leads, are left for the next time.
-                with suppress(KafkaError):
+                try:
                     self._logs.find_log(topic.topic_id, shard).delete_records_before(redundant)
                     self._pruned[shard] = redundant
+                except KafkaError:
+                    is_complete = False
+        return is_complete
 
     def _interval_ms(self, task: str) -> int:
         return self._config.integer(f"share.coordinator.{task}.interval.ms")

@@ -60,7 +60,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     is_to_be_known = request.member_epoch > 0 and ctx.cluster.rules.groups.unknown_group_is_server_error
     if is_to_be_known and ctx.node.groups.find_group(request.group_id) is None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    group = ctx.node.groups.get_share_group(request.group_id, create=request.member_epoch == 0)
+    group = ctx.node.groups.get_share_group(request.group_id, create=request.member_epoch == 0, noun="Share group")
     if request.member_epoch == _LEAVE_EPOCH:
         group.leave(request.member_id, now_ms=ctx.now_ms)
         return Reply(HeartbeatResponse(member_id=request.member_id, member_epoch=_LEAVE_EPOCH))

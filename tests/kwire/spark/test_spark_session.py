@@ -95,5 +95,5 @@ def test_spark_connect_without_its_packages_names_the_extra(monkeypatch: pytest.
     monkeypatch.setattr(spark_session, "is_running", lambda: False)
     monkeypatch.setattr(spark_session, "find_spec", lambda name: None if name == "grpc_status" else object())
 
-    with pytest.raises(MissingExtra, match=r"pip install 'kwire\[spark-connect\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[spark-connect\]"):
         spark_session.start("sc://127.0.0.1:1")

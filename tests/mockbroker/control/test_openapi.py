@@ -13,7 +13,18 @@ from tests.support.brokers.control_client import description
 
 #: Methods that are for Python only: of its objects, its threads, or with functions as arguments.
 # `oauth`: programs in other languages use the token endpoint, which is HTTP itself.
-_PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "oauth", "journal", "control_url"}
+_PYTHON_ONLY = {
+    "aio",
+    "is_stopping",
+    "start",
+    "stop",
+    "run",
+    "run_async",
+    "wait_until",
+    "oauth",
+    "journal",
+    "control_url",
+}
 #: What programs do with the history that they get.
 _ASSERTIONS = {"assert_conformant", "assert_sent", "assert_never", "assert_count", "assert_order", "requests"}
 #: Parts of what an operation returns, and methods whose operation has another name.

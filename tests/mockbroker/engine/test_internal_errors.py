@@ -171,13 +171,15 @@ def test_a_connection_whose_start_fails_is_closed_and_leaves_nothing(
 def test_a_connection_whose_end_fails_leaves_nothing(
     cluster: Cluster, other: Client, internal_errors: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.run(lambda server: setattr(server.core, "_end_sessions_at", _fail))
+    cluster.run(lambda server: [node.share_sessions for node in server.core.state.nodes.values()])
+    close_share_session = cluster.run(lambda server: server.core._close_share_session)
+    cluster.run(lambda server: setattr(server.core, "_close_share_session", _fail))
     with Client(cluster.bootstrap_servers) as client:
         client.send(MetadataRequest(topics=None))
     cluster.wait_until(lambda: internal_errors)
 
     assert "the end of connection 2 at node 0" in _take_one(internal_errors, caplog)
-    cluster.run(lambda server: delattr(server.core, "_end_sessions_at"))
+    cluster.run(lambda server: setattr(server.core, "_close_share_session", close_share_session))
     cluster.wait_until(lambda: _connection_count(cluster) == 1)
 
 

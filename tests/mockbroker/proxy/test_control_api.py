@@ -30,10 +30,22 @@ _IN_OPERATIONS = {
     "faults": "listFaults",
     "has_faults": "listFaults",
     "share_edition": "getExchangeBytes",
+    "wait_for_held": "waitForHeld",
     "wait_for_request": "waitForRequest",
     "listeners": "listListeners",
 }
-_PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "journal", "control_url", "requests"}
+_PYTHON_ONLY = {
+    "aio",
+    "is_stopping",
+    "start",
+    "stop",
+    "run",
+    "run_async",
+    "wait_until",
+    "journal",
+    "control_url",
+    "requests",
+}
 _ASSERTIONS = {"assert_conformant", "assert_sent", "assert_never", "assert_count", "assert_order"}
 _REFUSED = {"chaos", "reset"}
 

@@ -52,7 +52,9 @@ def test_jks_is_the_type_without_a_configuration_and_a_pkcs12_file_is_read_all_t
     path = tmp_path / "store.p12"
     add_key(path, "broker", key_password=STORE_PASSWORD, kind="PKCS12")
 
-    assert _shown_certificate(_properties(path)) == export_certificate(path, "broker")
+    properties = _properties(path, **{"ssl.key.password": STORE_PASSWORD})
+
+    assert _shown_certificate(properties) == export_certificate(path, "broker")
 
 
 def test_a_jks_file_is_read_as_pkcs12_all_the_same(store: Path) -> None:

@@ -352,6 +352,6 @@ def test_a_file_that_is_not_a_key_log_is_refused(tmp_path: Path) -> None:
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.ciphers.aead", None)
 
-    with pytest.raises(MissingExtra, match=r"kwire\[tls\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[tls\]"):
         read_capture_rows(REAL.read_bytes(), tls_keylog=REAL_KEYS.read_text())
     assert {row["status"] for row in read_rows(REAL)} == {"undecodable"}
