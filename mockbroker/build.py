@@ -76,7 +76,8 @@ def build_core(
     if config.dialect is not None and not config.dialect.enables_share_groups(config.given):
         features = {name: level for name, level in features.items() if name != SHARE_VERSION}
     cluster_id, features = _choose_identity(stored, features, release, rng)
-    node_ids = range(first_id := config.integer("node.id"), first_id + node_count)
+    first_id = config.integer("node.id")
+    node_ids = range(first_id, first_id + node_count)
     metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
     earliest_deadline = EarliestDeadline()
     configs = _create_configs(config, features, rules, earliest_deadline, metadata)
@@ -109,8 +110,7 @@ def build_core(
         core = _create_core(state, routes, make_node, now_ms=now_ms)
         for node_id in node_ids:
             nodes[node_id] = running[node_id] = make_node(node_id)
-    if node_options is not None:
-        _limit_nodes(core, node_options)
+    _limit_nodes(core, node_options)
     _fill_cluster(core, stored, topics)
     return core
 
@@ -120,8 +120,10 @@ def _set_node_configs(state: ClusterState, node_options: NodeOptions) -> None:
         state.node_configs[node_id] = state.configs.node_static[node_id] = state.config.with_overrides(given)
 
 
-def _limit_nodes(core: Core, node_options: NodeOptions) -> None:
+def _limit_nodes(core: Core, node_options: NodeOptions | None) -> None:
     """Let single nodes serve the API versions of another release."""
+    if node_options is None:
+        return
     from mockbroker.engine.node_versions import limit_node
 
     for node_id, limits in node_options.versions.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mockbroker.cluster_methods.faults import load_faults
@@ -23,6 +23,7 @@ from mockbroker.cluster_options import (
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.memory_limit import parse_memory_limit
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
+from mockbroker.config.properties import format_value
 from mockbroker.config.releases import choose_release
 from mockbroker.controlled import Controlled
 from mockbroker.net.listeners import check_node_count
@@ -169,14 +170,6 @@ def _load_control_api() -> ControlApi:
     return CLUSTER_API
 
 
-def _check_edition(share_edition: str | None) -> None:
-    """Raises: ConfigError for an unknown edition."""
-    if share_edition is not None:
-        from mockbroker.editions import load_edition
-
-        load_edition(share_edition)
-
-
 def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:
     """The topics to create, with their numbers of partitions: 1 for topics without one.
 
@@ -198,20 +191,5 @@ def _config(
     if isinstance(properties, str | Path):
         text = Path(properties).read_text(encoding="utf-8")
     else:
-        lines = [f"{name}={_format_value(name, value)}" for name, value in (properties or {}).items()]
+        lines = [f"{name}={format_value(name, value)}" for name, value in (properties or {}).items()]
     return BrokerConfig.from_properties(text, [*lines, *settings], release=release, dialect=dialect)
-
-
-def _format_value(name: str, value: object) -> str:
-    """A value as in a server.properties file: Python's True becomes Kafka's true, a list has commas.
-
-    Raises: ConfigError, without the value, for one that has no such form.
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(_format_value(name, part) for part in value)
-    if isinstance(value, str | int | float | PurePath):
-        return str(value)
-    hint = "; leave it out for the default" if value is None else "; expected a text, a number, a boolean or a list"
-    raise ConfigError(f"{name}: a value of the type {type(value).__name__}{hint}")

@@ -100,5 +100,9 @@ WITHOUT_EFFECT = frozenset(
 
 def has_effect(name: str, more: Iterable[str]) -> bool:
     """Whether a configuration has an effect. more: names and prefixes in addition to EFFECTIVE."""
-    listed = any(name == item or (item.endswith(".") and name.startswith(item)) for item in (*EFFECTIVE, *more))
-    return listed and name not in WITHOUT_EFFECT
+    return is_listed(name, (*EFFECTIVE, *more)) and name not in WITHOUT_EFFECT
+
+
+def is_listed(name: str, items: Iterable[str]) -> bool:
+    """Whether a name is one of these, or begins with one that ends with a dot."""
+    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)

@@ -9,8 +9,10 @@ from types import MappingProxyType
 import msgspec
 
 from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.effective_names import is_listed
 from mockbroker.config.kafka_versions import ApiLimits, VersionsOption, parse_versions
 from mockbroker.config.keys import ConfigError, Scope
+from mockbroker.config.properties import format_value
 from mockbroker.config.replication import VERSIONS
 
 #: API versions of all nodes, or by the id of a node.
@@ -117,7 +119,7 @@ def parse_node_options(
     for node_id, given in properties.items():
         if isinstance(node_id, bool) or not isinstance(node_id, int):
             raise ConfigError(f"node_properties: {node_id!r} is not the id of a node")
-        texts[node_id] = {name: _format(value) for name, value in given.items()}
+        texts[node_id] = {name: format_value(name, value) for name, value in given.items()}
         for name in texts[node_id]:
             _check_name(config, node_id, name, texts[node_id][name])
         own = texts[node_id].get(VERSIONS)
@@ -134,7 +136,7 @@ def parse_node_options(
 
 def _check_name(config: BrokerConfig, node_id: int, name: str, text: str) -> None:
     """Refuse a name that Kafka does not have, or whose value all nodes share here."""
-    if _is_one_of(name, _OF_NODES):
+    if is_listed(name, _OF_NODES):
         return
     known = config.known_keys(Scope.BROKER)
     if name not in known:
@@ -147,12 +149,3 @@ def _check_name(config: BrokerConfig, node_id: int, name: str, text: str) -> Non
         raise ConfigError(f"node {node_id}: {error}") from error
     if has_effect:
         raise ConfigError(f"node {node_id}: {name} is the same for all nodes here; set it for the whole cluster")
-
-
-def _is_one_of(name: str, items: Iterable[str]) -> bool:
-    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in items)
-
-
-def _format(value: object) -> str:
-    """A value as in a server.properties file: Python's True becomes Kafka's true."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

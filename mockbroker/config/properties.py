@@ -1,9 +1,12 @@
-"""Parser of Java's .properties syntax, for Kafka's server.properties files."""
+"""Java's .properties syntax, for Kafka's server.properties files: their parser, and values of Python in this form."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
+
+from mockbroker.config.keys import ConfigError
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -13,6 +16,21 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 def parse_properties(text: str) -> dict[str, str]:
     """Keys and values in file order; the last value of a duplicate key is used, as in Java."""
     return dict(_parse_entry(line) for line in _logical_lines(text))
+
+
+def format_value(name: str, value: object) -> str:
+    """A value as in a server.properties file: Python's True becomes Kafka's true, a list has commas.
+
+    Raises: ConfigError, without the value, for one that has no such form.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(format_value(name, part) for part in value)
+    if isinstance(value, str | int | float | PurePath):
+        return str(value)
+    hint = "; leave it out for the default" if value is None else "; expected a text, a number, a boolean or a list"
+    raise ConfigError(f"{name}: a value of the type {type(value).__name__}{hint}")
 
 
 def _logical_lines(text: str) -> Iterator[str]:

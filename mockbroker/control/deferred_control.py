@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 #: How many connections the system accepts before the HTTP server does.
 _BACKLOG = 512
-_JOIN_TIMEOUT_S = 30.0
+#: How long the end of the waiting thread may take, seconds; while it loads the server, the server ends by itself.
+_JOIN_TIMEOUT_S = 0.4
 
 
 class DeferredControl:
@@ -46,6 +47,7 @@ class DeferredControl:
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
         self._server: ControlServer | None = None
+        self._is_stopped = False
 
     @property
     def url(self) -> str:
@@ -82,8 +84,9 @@ class DeferredControl:
         thread, wake = self._thread, self._wake
         if thread is None or wake is None:
             return
+        self._is_stopped = True
         wake.close()
-        thread.join(_JOIN_TIMEOUT_S)
+        thread.join(grace_s + _JOIN_TIMEOUT_S)
         self._thread = self._wake = None
         if self._server is not None:
             self._server.stop(grace_s)
@@ -108,3 +111,5 @@ class DeferredControl:
             sock.close()
             return
         self._server = server
+        if self._is_stopped:
+            server.stop(0)

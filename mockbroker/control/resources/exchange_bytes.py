@@ -27,8 +27,6 @@ def get_exchange_bytes(control: ControlContext, parameters: models.ExchangeBytes
     Secrets are `***`, and records have a size instead of keys and values unless they are asked for. Of a long frame
     the first 256 KiB, and at most 2,000 lines.
     """
-    # The control loads the layout of messages with the first bytes that are shown: it is a tenth of its modules.
-
     exchange = find_exchange(control, parameters.number)
     edition = control.cluster.share_edition or DEFAULT_EDITION
     request, response = exchange.request_frame, exchange.response_frame
