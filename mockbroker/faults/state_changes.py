@@ -1,18 +1,18 @@
 """What faults do to the state of the cluster: members are fenced, transactions end, locks expire, before their time.
 
-Each is a function, and a row of `STATE_CHANGES`: for a fault of requests, which names what it acts on by its request,
-and for one of the cluster, which names it itself or lets the seed choose. The broker then answers by its state.
+Each is a function in `CHANGES`, and a row of `STATE_CHANGES`: for a fault of requests, which names what it acts on by
+its request, and for one of the cluster, which names it itself or lets the seed choose. The broker then answers by its
+state.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.error_codes import ErrorCode
 from mockbroker.broker.group_views import find_coordinator_node
-from mockbroker.faults.state_names import STATE_CHANGES
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.topics import CoordinatorKind
 from mockbroker.state.transaction.transaction import TransactionState
@@ -124,7 +124,15 @@ def _is_target(cluster: ClusterState, partition: SharePartition, target: StateTa
     )
 
 
+#: The function of each of `STATE_CHANGES`.
+CHANGES: Mapping[str, Change] = {
+    "fence-member": fence_member,
+    "fence-producer": fence_producer,
+    "expire-transaction": expire_transaction,
+    "expire-locks": expire_locks,
+}
+
+
 def change_state(name: str, cluster: ClusterState, target: StateTarget, rng: random.Random, *, now_ms: int) -> None:
     """Let a change of `STATE_CHANGES` happen. Raises: KafkaError where there is nothing that it could act on."""
-    function: Change = globals()[STATE_CHANGES[name].function]
-    function(cluster, target, rng, now_ms)
+    CHANGES[name](cluster, target, rng, now_ms)
