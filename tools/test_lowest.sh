@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs the unit tests with the lowest versions that setup.cfg allows, on the pure Python codec and with the coverage of
-# their statements, and the tests for all versions of PySpark with the lowest one. INSTALL_ONLY=1: only installs them, which may be done beside other targets.
+# their statements, and the tests for all versions of PySpark with the lowest one. INSTALL_ONLY=1: only installs them,
+# which may be done beside other targets.
 set -euo pipefail
 python=${PYTHON:-python3}
 environment=.venv/lowest

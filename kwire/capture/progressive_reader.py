@@ -21,6 +21,7 @@ from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
+from kwire.capture.segment_scan import scan_segments
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ def progressive_events(
     if index is None:
         yield Restarted(options.topics)
         keys = KeyLog(options.tls_keylog)
-        outcomes = outcomes_from_segments(
-            dissect_packets(read_packets(path, keys, options.unpacked_size_max)), options, keys, level
-        )
+        outcomes = outcomes_from_segments(scan_segments(path, options, keys), options, keys, level)
         yield from _mark_replayed(outcomes, reported, first_part.packet_count)
         return
     from kwire.capture.columnar.filtered_reader import FilteredReader

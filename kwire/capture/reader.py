@@ -12,11 +12,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import source_name
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.optional_dependencies import require_pyarrow
 from kwire.capture.options import Options
 from kwire.capture.pipeline import (
@@ -32,6 +30,7 @@ from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.levels import options_for_columns
 from kwire.capture.rows.record_batches import selected_columns, to_record_batches
 from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
+from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
 from kwire.capture.tls.key_log import KeyLog
@@ -74,9 +73,7 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     """
     options = options or Options()
     keys = KeyLog(options.tls_keylog)
-    return outcomes_from_segments(
-        dissect_packets(read_packets(source, keys, options.unpacked_size_max)), options, keys, level
-    )
+    return outcomes_from_segments(scan_segments(source, options, keys), options, keys, level)
 
 
 def read_connections(source: Source, options: Options | None = None) -> Iterator[Outcome | FlowClosed]:
@@ -86,7 +83,7 @@ def read_connections(source: Source, options: Options | None = None) -> Iterator
     """
     options = replace(options or Options(), sessions=False)
     keys = KeyLog(options.tls_keylog)
-    return exchanges_with_ends(dissect_packets(read_packets(source, keys, options.unpacked_size_max)), options, keys)
+    return exchanges_with_ends(scan_segments(source, options, keys), options, keys)
 
 
 def read_events(
@@ -129,13 +126,7 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
     """
     options = options or Options()
     keys = KeyLog(options.tls_keylog)
-    return rows_from_segments(
-        dissect_packets(read_packets(source, keys, options.unpacked_size_max)),
-        level,
-        source_name(source),
-        options,
-        keys,
-    )
+    return rows_from_segments(scan_segments(source, options, keys), level, source_name(source), options, keys)
 
 
 def read_series_rows(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kwire.cli.exit_codes import SUCCESS
 from kwire.cli.progress import format_size
 from kwire.escape import one_line
+from kwire.user_cache import cache_root
 
 #: What the folders below it have, by their names.
 _CONTENTS = {
@@ -46,11 +47,6 @@ def run(args: argparse.Namespace) -> int:
     if not folders:
         print(one_line(f"nothing in {cache_root(os.environ)}"))
     return SUCCESS
-
-
-def cache_root(environ: Mapping[str, str]) -> Path:
-    """The folder of kwire in the user's cache directory."""
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kwire")
 
 
 def find_folders(environ: Mapping[str, str]) -> Iterator[CacheFolder]:

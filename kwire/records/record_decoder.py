@@ -19,8 +19,6 @@ from kwire.records.varint import UnreadableVarintError, read_raw_varint, wrap_in
 _SAFE = 1 << 62
 #: The lengths of an empty key and of a null value.
 _HEADER_SIZE_MIN = 2
-
-
 #: How many headers the records of a batch may have together, if nothing limits them.
 NO_LIMIT = 1 << 62
 
@@ -88,12 +86,10 @@ def _decode_fast(reader: RecordReader, records: list[Record]) -> bool:
 
     reader: is moved to the first record that is not read.
     """
-    wide = False
     try:
-        wide = _decode_loop(reader, records)
+        return _decode_loop(reader, records)
     except (IndexError, UnreadableVarintError, _FastDecodeError, UnicodeDecodeError):
         return True
-    return wide
 
 
 def _decode_loop(reader: RecordReader, records: list[Record]) -> bool:

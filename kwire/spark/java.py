@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.errors import MissingExtra
+from kwire.user_cache import cache_root
 
 # Spark 4 supports Java 17, 21 and 25; newer versions are accepted, older ones cannot load its classes.
 VERSION_MIN = 17
@@ -104,7 +105,7 @@ def bundled_runtime() -> Path | None:
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
     """The folder of this user's launchers."""
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kwire", "java")
+    return cache_root(environ) / "java"
 
 
 def write_launcher(java: Path, cache: Path) -> Path:

@@ -56,9 +56,9 @@ class ClusterState(ClusterServices[Node], kw_only=True):
     log_store: all logs, with their deadlines; a node reaches the logs that it leads by its `logs`.
     api_versions: the version range that ApiVersions lists, by API key; node_apis: of nodes of another release.
     security: users, and the settings of listeners. config_api_dialect: configuration names of an edition, None for the
-    released ones. topology_descriptions: of streams
-    groups, kept as by a plugin that all brokers share. controller_endpoint: where clients reach the controller itself
-    (KIP-919), None if they do not. key_stores: of encrypted listeners, None without sockets.
+    released ones. topology_descriptions: of streams groups, kept as by a plugin that all brokers share.
+    controller_endpoint: where clients reach the controller itself (KIP-919), None if they do not. key_stores: of
+    encrypted listeners, None without sockets.
     """
 
     cluster_id: str

@@ -54,8 +54,7 @@ class DeliveryModel:
     delivery count for each. lost_completions: records that were stored as complete and are not any more, by a defect of
     4.3.0: only these are excused. altered_starts: start offsets that an administrator has requested. skipped_offsets:
     offsets that a load left out, where gaps are not read (4.0.0), or that the start has passed in a log whose bits have
-    flipped. completed_before: offsets that a share partition of
-    before the state was created again has completed.
+    flipped. completed_before: offsets that the share partition has completed before its state was created again.
     """
 
     key: ShareKey

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kwire.user_cache import cache_root
+
 # Size limit of the user's index folder, bytes; the least recently used sidecars are deleted first.
 INDEX_FOLDER_SIZE_MAX = 8 * 1024**3
 
 
 def default_index_folder(environ: Mapping[str, str] = os.environ) -> str:
     """Where sidecars are stored when the user names no folder."""
-    return os.fspath(Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kwire", "index"))
+    return os.fspath(cache_root(environ) / "index")
 
 
 def trim_folder(folder: Path, size_max: int) -> None:

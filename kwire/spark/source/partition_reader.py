@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import CaptureError, CaptureIssue, Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.reader import read_batches, read_flow_batches, read_series_rows
 from kwire.capture.rows import traffic_rows
 from kwire.capture.rows.record_batches import to_record_batches
+from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.checkpoint import PipelineState
 from kwire.capture.tls.key_log import KeyLog
 from kwire.spark.source.host_partitioning import host_partition
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.model import Row
+    from kwire.capture.options import Options
     from kwire.spark.source.plan import ScanTask
     from kwire.spark.source.scan_request import ScanRequest
 
@@ -107,19 +107,17 @@ def _read_spanning_flows(
 def _read_host_share(task: ScanTask, scan_request: ScanRequest) -> Iterator[Row]:
     options, keys = scan_request.reader_options, KeyLog(scan_request.options.tls_keylog)
     pipeline = PipelineState(scan_request.level, options, keys)
-    outcomes = chain(
-        pipeline.outcomes(_host_share_segments(task, pipeline, keys, options.unpacked_size_max)), pipeline.close()
-    )
+    outcomes = chain(pipeline.outcomes(_host_share_segments(task, pipeline, options, keys)), pipeline.close())
     return read_series_rows(pipeline, task.files[0], outcomes, scan_request.level, options)
 
 
 def _host_share_segments(
-    task: ScanTask, pipeline: PipelineState, keys: KeyLog, unpacked_max: int | None
+    task: ScanTask, pipeline: PipelineState, options: Options, keys: KeyLog
 ) -> Iterator[Segment | CaptureIssue]:
     number, count = task.hosts
     for file in task.files:
         is_first = True
-        for segment in dissect_packets(read_packets(file, keys, unpacked_max)):
+        for segment in scan_segments(file, options, keys):
             if isinstance(segment, CaptureIssue):
                 if task.emits_issues:
                     yield segment

@@ -16,11 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import CaptureError, CaptureIssue, Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.reader import read_batches, read_series_rows
 from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.checkpoint import PipelineState
 from kwire.capture.tls.key_log import KeyLog
 from kwire.spark.source import options as option_parsers
@@ -86,7 +85,7 @@ def _packet_mapper(scan_request: ScanRequest) -> Any:
             packet_rows: list[dict[str, object]] = []
             first_ts = None
             keys = KeyLog(scan_request.options.tls_keylog)
-            for segment in dissect_packets(read_packets(content, keys, scan_request.options.unpacked_size_max)):
+            for segment in scan_segments(content, scan_request.options, keys):
                 first_ts = segment.ts if first_ts is None else first_ts
                 packet_rows.append(_packet_row(segment, path, first_ts))
                 if len(packet_rows) == _PACKETS_PER_BATCH:

@@ -9,10 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kwire.capture import index
-from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import CaptureError, CaptureIssue, Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.reader import read_series_rows
+from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.checkpoint import InvalidCheckpoint, PipelineState, dump_checkpoint, load_checkpoint
 from kwire.capture.tls.key_log import KeyLog
 from kwire.spark.source.capture_times import first_packet_ts
@@ -166,7 +165,7 @@ class _StreamTaskReader:
 
     def _scanned_segments(self, source: Source) -> Iterator[Segment | CaptureIssue]:
         """Segments by a scan of all packets: of a compressed file, or one that is longer now."""
-        for segment in dissect_packets(read_packets(source, self._keys, self._reader_options.unpacked_size_max)):
+        for segment in scan_segments(source, self._reader_options, self._keys):
             if isinstance(segment, CaptureIssue):
                 if self._task == 0:
                     yield segment

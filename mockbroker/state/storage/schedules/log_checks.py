@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from mockbroker.state.metadata.topics import TopicPartitionKey
+from mockbroker.state.timers import next_periodic_ms
 
 if TYPE_CHECKING:
     from mockbroker.state.storage.partition_log import PartitionLog
@@ -62,5 +63,4 @@ class PeriodicCheck(msgspec.Struct):
         return due_logs
 
     def _next_check_at(self, time_ms: int) -> int:
-        visits = -((self.first_ms - time_ms) // self.interval_ms)
-        return self.first_ms + max(0, visits) * self.interval_ms
+        return next_periodic_ms(self.first_ms, self.interval_ms, time_ms)
