@@ -42,7 +42,11 @@ _PENDING_MAX = 256
 # Limit of decodings for one search, since zeros or crafted bytes may have many candidates.
 _CANDIDATES_MAX = 64
 _FIRST_SHARE_API = 76
-_PRODUCE = 0
+_PRODUCE, _API_VERSIONS = 0, 18
+# Versions 0 to 2 of ApiVersions have no body; an old librdkafka sends four zero bytes behind version 0.
+_API_VERSIONS_WITHOUT_BODY = 2
+# Produce before version 3 has no transactional id.
+_OLD_PRODUCE_VERSION_MAX = 2
 _ACKS = frozenset({-1, 0, 1})
 # Acks, timeout and number of topics, with which Produce began before version 3.
 _TOPIC_COUNT_MAX = 100_000
@@ -102,19 +106,38 @@ def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
     if not _REQUEST_SIZE_MIN <= size <= size_max or version not in plausible_versions(api_key):
         return False
-    # A request that cannot be decoded must have a client id: zeros would be version 0 of Produce.
-    client_size_min = 1 if _is_removed_version(api_key, version) else -1
-    return bool(client_size_min <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
+    return bool(-1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
 
 
 def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
-    """Whether a request may begin at a position without other evidence: its client id must be text, too."""
-    if not is_request_head(data, at, size_max):
+    """Whether a request may begin where a connection or a frame begins: its client id must be text, too.
+
+    A Produce of an old version without a client id must have a plausible body: zeros would be one.
+    """
+    if not is_request_head(data, at, size_max) or not _has_client_text(data, at):
         return False
+    _, api_key, version, correlation_id, client_size = _REQUEST.unpack_from(data, at)
+    if client_size > 0:
+        return True
+    if api_key == _PRODUCE and version <= _OLD_PRODUCE_VERSION_MAX:
+        return _is_old_produce(data, at + REQUEST_HEAD)
+    return bool(correlation_id >= 0) or not _is_removed_version(api_key, version)
+
+
+def _has_client_text(data: bytes | bytearray, at: int) -> bool:
+    """Whether the client id of a possible request is text, as far as it is in the data."""
     client_size = _REQUEST.unpack_from(data, at)[4]
     client_id = bytes(data[at + REQUEST_HEAD : at + REQUEST_HEAD + max(client_size, 0)])
     # A client id has no control characters. It may be cut inside a character.
     return client_id.decode("utf-8", "ignore").isprintable()
+
+
+def _may_be_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request may begin anywhere in a stream: one that cannot be decoded must have a client id."""
+    if not is_request_head(data, at, size_max) or not _has_client_text(data, at):
+        return False
+    _, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    return bool(client_size > 0) or not _is_removed_version(api_key, version)
 
 
 def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
@@ -127,20 +150,23 @@ def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
         return False
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
     if _is_removed_version(api_key, version):
-        if not is_request(data, at, size_max):
+        if not _may_be_request(data, at, size_max):
             return False
         # Only now is the size of the client id known to be valid.
         return api_key != _PRODUCE or _is_old_produce(data, at + REQUEST_HEAD + client_size)
     frame = bytes(data[at + 4 : at + 4 + size])
     if len(frame) < size or version > registry.api_versions(api_key)[1]:
-        return bool(client_size > 0) and is_request(data, at, size_max)
+        return bool(client_size > 0) and _has_client_text(data, at)
     edition = EARLY_ACCESS if version < registry.api_versions(api_key)[0] else registry.DEFAULT_EDITION
     try:
         _, offset = decode_request_header(frame)
         decoded = decode_lenient(f"{registry.api_name(api_key)}Request", version, frame, edition=edition, at=offset)
     except WireError:
         return False
-    return not decoded.warnings and _is_sensible(decoded.message)
+    if decoded.warnings:
+        is_padded = api_key == _API_VERSIONS and version <= _API_VERSIONS_WITHOUT_BODY and not any(frame[offset:])
+        return is_padded and bool(client_size > 0) and _has_client_text(data, at)
+    return _is_sensible(decoded.message)
 
 
 def _is_old_produce(data: bytes | bytearray, at: int) -> bool:
@@ -162,7 +188,7 @@ def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int
     candidate_count = 0
     for candidate in _REQUEST_PATTERN.finditer(data):
         at = candidate.start() - 4
-        if not is_request(data, at, size_max):
+        if not _may_be_request(data, at, size_max):
             continue
         candidate_count += 1
         if candidate_count > _CANDIDATES_MAX:
@@ -179,7 +205,7 @@ def holds_requests(data: bytes | bytearray, size_max: int) -> bool:
     if at is None:
         return False
     end = at + 4 + _INT32.unpack_from(data, at)[0]
-    return len(data) < end + REQUEST_HEAD or is_request(data, end, size_max)
+    return len(data) < end + REQUEST_HEAD or _may_be_request(data, end, size_max)
 
 
 def find_response(

@@ -9,8 +9,13 @@ import pytest
 
 from kwire import read_capture
 from kwire.capture.kafka.heuristics import find_response, is_certain_request
-from kwire.capture.options import FRAME_SIZE_MAX
+from kwire.capture.model import Row
+from kwire.capture.options import FRAME_SIZE_MAX, Options
+from kwire.headers import encode_response
+from kwire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tests.support.captures.capture_files import CapturedConnection, build_pcap, comparable_exchanges, read_capture_rows
+from tests.support.captures.conversations import metadata_exchange, summarize_rows
+from tests.support.captures.index_captures import assert_rows_of_pipeline
 
 PRODUCE = struct.pack(">hii", 1, 1500, 1) + b"\0\1t" + struct.pack(">iii", 1, 0, 40) + bytes(40)
 OLD = [(0, 0), (0, 2), (1, 0), (1, 3), (2, 0), (8, 1), (9, 0), (19, 1), (4, 1), (5, 0), (6, 8), (7, 3)]
@@ -40,10 +45,74 @@ def test_a_connection_with_only_removed_versions_is_kafka(api_key: int, version:
 
 
 @pytest.mark.parametrize(("api_key", "version"), OLD)
-def test_a_request_that_cannot_be_decoded_needs_a_client_id(api_key: int, version: int) -> None:
-    for client_id in (None, b"", b"no\0text"):
-        connection = CapturedConnection().open().exchange(request(api_key, version, 0, client_id), bytes(24))
-        assert connection.read_rows() == []
+@pytest.mark.parametrize("client_id", [None, b""])
+def test_the_first_request_of_a_connection_needs_no_client_id(
+    api_key: int, version: int, client_id: bytes | None
+) -> None:
+    connection = CapturedConnection().open()
+    for each in range(3):
+        connection.exchange(request(api_key, version, each, client_id), struct.pack(">i", each) + bytes(20))
+
+    found = connection.read_rows()
+    requests = [(row["api_key"], row["api_version"], row["correlation_id"]) for row in found]
+    assert requests == [(api_key, version, each) for each in range(3)]
+    assert comparable_exchanges(read_capture(build_pcap(connection.packets)).to_pylist()) == comparable_exchanges(found)
+
+
+@pytest.mark.parametrize(("api_key", "version"), OLD)
+def test_a_client_id_that_is_no_text_is_not_one_of_kafka(api_key: int, version: int) -> None:
+    connection = CapturedConnection().open().exchange(request(api_key, version, 0, b"no\0text"), bytes(24))
+
+    assert connection.read_rows() == []
+
+
+@pytest.mark.parametrize(("api_key", "version"), OLD)
+@pytest.mark.parametrize("client_id", [None, b""])
+def test_midstream_a_request_that_cannot_be_decoded_needs_a_client_id(
+    api_key: int, version: int, client_id: bytes | None
+) -> None:
+    connection = CapturedConnection().exchange(request(api_key, version, 0, client_id), bytes(24))
+
+    assert connection.read_rows() == []
+
+
+@pytest.mark.parametrize("body", [b"", bytes(1), struct.pack(">hii", 5, 1500, 1), struct.pack(">hii", 1, 1500, 0)])
+def test_an_old_produce_without_a_client_id_must_have_a_plausible_body(body: bytes) -> None:
+    start = struct.pack(">hhih", 0, 0, 0, 0) + body + bytes(30)
+
+    assert CapturedConnection().open().exchange(start, bytes(24)).read_rows() == []
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("ports", [frozenset(), frozenset({9092})])
+def test_api_versions_with_zeros_behind_its_end_is_a_request_with_an_issue(
+    is_open: bool, ports: frozenset[int]
+) -> None:
+    # An old librdkafka sends this.
+    asked = struct.pack(">hhih", 18, 0, 0x810, 7) + b"rdkafka" + bytes(4)
+    answer = encode_response(ApiVersionsResponse(api_keys=[ApiVersion(18, 0, 3)]), 0, 0x810)
+    connection = CapturedConnection().open() if is_open else CapturedConnection()
+    connection.exchange(asked, answer).exchange(*metadata_exchange(0x811))
+
+    found = connection.read_rows(ports=ports)
+    assert summarize_rows(found) == [("ApiVersions", 0x810, "ok"), ("Metadata", 0x811, "ok")]
+    assert [(kind, "4 bytes behind the end" in detail) for kind, detail in issues_of(found[0])] == [
+        ("protocol_violation", True)
+    ]
+    assert_rows_of_pipeline(build_pcap(connection.packets), options=Options(ports=ports))
+
+
+@pytest.mark.parametrize("rest", [b"\0\0\0\1", b"text"])
+def test_midstream_api_versions_with_other_bytes_behind_its_end_is_no_request(rest: bytes) -> None:
+    asked = struct.pack(">hhih", 18, 0, 0x810, 7) + b"rdkafka" + rest
+
+    assert CapturedConnection().exchange(asked, bytes(24)).read_rows() == []
+
+
+def issues_of(row: Row) -> list[tuple[str, str]]:
+    issues = row["issues"]
+    assert isinstance(issues, list)
+    return [(issue["kind"], issue["detail"]) for issue in issues]
 
 
 def test_a_response_with_a_small_correlation_id_is_no_old_produce_request() -> None:
