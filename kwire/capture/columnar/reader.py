@@ -377,6 +377,8 @@ class ColumnarReader:
         if not self._has_default_frames:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
         is_columnar = chosen & index.is_clean
+        # Recovery has no time for what only acknowledgements show of a side without data.
+        is_columnar[[gap.flow for gap in index.gaps if not gap.ts]] = False
         is_streamed = chosen & ~is_columnar
         for number in np.nonzero(chosen)[0].tolist() if ports else ():
             is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]

@@ -74,7 +74,7 @@ class _Connection:
             # The acknowledgement number of a reset is often invalid; and the side that answers a SYN may first
             # acknowledge data of the connection before.
             if not flags & RST and (stream.is_near(seq) or (stream.start_seq is None and not other.saw_syn)):
-                other.record_ack(segment.ack)
+                other.record_ack(segment.ack, segment.ts)
         if segment.payload or segment.missing:
             before = stream.next_seq
             yield from stream.add_segment(seq, segment, self.packets)
@@ -82,7 +82,7 @@ class _Connection:
                 self.last_data_ts, self.strays = segment.ts, 0
         if flags & FIN:
             self.fin_side = side if self.fin_side is None else self.fin_side
-            stream.record_fin(seq + len(segment.payload) + segment.missing)
+            stream.record_fin(seq + len(segment.payload) + segment.missing, segment.ts)
         for each in self.streams:
             if each.has_buffered:
                 if each.start_seq is None and self.packets >= START_PACKETS:

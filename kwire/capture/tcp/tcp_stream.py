@@ -75,6 +75,8 @@ class TcpStreamReassembler:
         self.acked_seq = 0
         self.last_ts = 0
         self.fin_seq: int | None = None
+        # The times of the packets that showed `acked_seq` and `fin_seq`.
+        self._acked_ts = self._fin_ts = 0
         self._buffered: list[_BufferedSegment] = []
         self._buffered_size = 0
 
@@ -146,15 +148,17 @@ class TcpStreamReassembler:
             self._buffered_size += len(piece.payload)
             self._budget.reserve(piece.payload)
 
-    def record_ack(self, ack: int) -> None:
-        """Record that the receiver has everything before `ack`."""
+    def record_ack(self, ack: int, ts: int) -> None:
+        """Record that the receiver has everything before `ack`, as a packet of this time shows."""
         if self.start_seq is not None:
-            self.acked_seq = max(self.acked_seq, unwrap_seq(ack, self.acked_seq))
+            acked_seq = unwrap_seq(ack, self.acked_seq)
+            if acked_seq > self.acked_seq:
+                self.acked_seq, self._acked_ts = acked_seq, ts
 
-    def record_fin(self, seq: int) -> None:
+    def record_fin(self, seq: int, ts: int) -> None:
         """Record a FIN with this sequence number: the bytes of this side end before it."""
         if self.start_seq is not None:
-            self.fin_seq = unwrap_seq(seq, self.next_seq)
+            self.fin_seq, self._fin_ts = unwrap_seq(seq, self.next_seq), ts
 
     def start_at_lowest(self) -> list[StreamData | MissingBytes]:
         """Start at the lowest buffered number, where no SYN was captured."""
@@ -195,7 +199,9 @@ class TcpStreamReassembler:
         # A FIN takes one number itself; an acknowledgement of one number more than the data is taken for that.
         end = self.fin_seq if self.fin_seq is not None else self.acked_seq - 1
         if end > self.next_seq:
-            events.append(self._missing_bytes(self.last_ts, end - self.next_seq, "lost"))
+            # Of a side without any data, as in a capture of one direction, only the other side's packets have a time.
+            shown_ts = self._acked_ts if self.fin_seq is None else self._fin_ts
+            events.append(self._missing_bytes(self.last_ts or shown_ts, end - self.next_seq, "lost"))
         return events
 
     def _skip_gap(self, events: list[StreamData | MissingBytes]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kwire import read_capture
 from kwire.capture.model import Row
+from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.message_rows import STATUSES
 from kwire.headers import encode_response
@@ -27,6 +28,7 @@ from tests.support.captures.capture_files import (
     read_ip_packets,
 )
 from tests.support.captures.conversations import produce_request
+from tests.support.captures.index_captures import assert_rows_of_pipeline, connection_with_exchanges
 
 pytestmark = pytest.mark.slow
 
@@ -227,6 +229,25 @@ def test_a_capture_of_one_direction_is_read() -> None:
     # The acknowledgements show the size of the other direction.
     assert {row["status"] for row in [*asked, *responses]} == {"no_response", "no_request", "gap"}
     assert collect_issue_kinds(responses) == {"lost"}
+    # A gap has the time of the packet that showed it.
+    times = [int(str(row["req_ts"] or row["resp_ts"])) for row in [*asked, *responses]]
+    assert PACKETS[0].ts <= min(times) <= max(times) <= PACKETS[-1].ts
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("from_client", [True, False])
+def test_a_gap_of_the_side_that_was_not_captured_has_the_time_of_the_packet_that_showed_it(
+    from_client: bool, is_closed: bool
+) -> None:
+    connection = connection_with_exchanges(3)
+    packets = connection.close().packets if is_closed else connection.packets
+    broker_port = b"\x23\x84"
+    seen = [each for each in packets if (each.data[22:24] == broker_port) == from_client]
+    capture, options = build_pcap(seen), Options(bodies=False, sessions=False, ports=frozenset({9092}))
+    [gap] = [row for row in read_rows(capture, "messages", options) if row["status"] == "gap"]
+
+    assert gap["resp_ts" if from_client else "req_ts"] == seen[-1].ts
+    assert_rows_of_pipeline(capture, options=options)
 
 
 def test_reused_ports_are_another_connection() -> None:
