@@ -10,12 +10,13 @@ from kwire.capture.model import CaptureIssue, Flow, FlowClosed, NonKafkaConnecti
 from kwire.capture.options import Options
 from kwire.capture.reader import read_connections
 from kwire.conformance.checker import find_notes
-from kwire.conformance.model import ConnectionEnd, ConnectionGap, Note, ObservedExchange
+from kwire.conformance.model import ConnectionEnd, ConnectionGap, ConnectionGapEnd, Note, ObservedExchange
 from kwire.conformance.produced_batches import produced_batches, remove_records
 
 if TYPE_CHECKING:
     from kwire.capture.files.source import Source
     from kwire.capture.kafka.message_decoder import Request
+    from kwire.capture.model import Frame
     from kwire.conformance.checker import Observation
 
 
@@ -33,26 +34,76 @@ _PRODUCE = 0
 _STRUCT_SIZE = 2000
 
 
+class _ConnectionGaps:
+    """The gaps in both sides of one connection; what is sent while one is open is in an interrupted view.
+
+    A gap begins with the last frame before it, since what is missing may have been sent then, and ends with the first
+    frame behind it.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        # Of responses and requests: the end of the last frame, and the offset of the open gap.
+        self._last_ts = [0, 0]
+        self._open_at: list[int | None] = [None, None]
+        self._has_responses = False
+
+    def take_gap(self, gap: StreamGap) -> Iterator[Observation]:
+        """Bytes of a side are missing."""
+        yield from self._open(gap.is_request, gap.offset, self._last_ts[gap.is_request])
+
+    def take_exchange(self, exchange: Exchange) -> Iterator[Observation]:
+        """An exchange is complete. Without any response the side that sends them may not have been captured."""
+        request, response = exchange.request, exchange.response
+        self._has_responses |= response is not None
+        if request is not None and response is None and request.expects_response and not self._has_responses:
+            yield from self._open(False, -1, request.frame.ts)
+        for side in (request, response):
+            if side is not None:
+                yield from self._take_frame(side.frame)
+
+    def _open(self, is_request: bool, offset: int, at_ns: int) -> Iterator[Observation]:
+        if self._open_at[is_request] is None:
+            self._open_at[is_request] = offset
+            yield ConnectionGap(self._key, at_ns, is_open=True)
+
+    def _take_frame(self, frame: Frame) -> Iterator[Observation]:
+        open_at = self._open_at[frame.is_request]
+        self._last_ts[frame.is_request] = max(self._last_ts[frame.is_request], frame.end_ts)
+        if open_at is not None and frame.offset > open_at:
+            self._open_at[frame.is_request] = None
+            yield ConnectionGapEnd(self._key, frame.end_ts)
+
+
 class CaptureObserver:
     """Reads a capture. exchanges: how many were read. unread: connections and packets that cannot be, by reason."""
 
     def __init__(self) -> None:
         self.exchanges = 0
         self.unread: dict[str, int] = {}
+        self._gaps: dict[Flow, _ConnectionGaps] = {}
 
     def observe(self, source: Source, options: Options) -> Iterator[Observation]:
         """The exchanges as they complete, ends of connections and gaps. Raises: CaptureError if it is no capture."""
         for outcome in read_connections(source, options):
             if isinstance(outcome, Exchange):
+                yield from self._gaps_of(outcome.flow).take_exchange(outcome)
                 yield from self._observe_exchange(outcome)
             elif isinstance(outcome, FlowClosed):
+                self._gaps.pop(outcome.flow, None)
                 yield from _observe_end(outcome)
             elif isinstance(outcome, StreamGap):
-                yield ConnectionGap(_connection_key(outcome.flow), outcome.ts)
+                yield from self._gaps_of(outcome.flow).take_gap(outcome)
             elif isinstance(outcome, NonKafkaConnection) and outcome.kind == "tls":
                 self.unread[outcome.detail] = self.unread.get(outcome.detail, 0) + 1
             elif isinstance(outcome, CaptureIssue):
                 self.unread[outcome.detail] = self.unread.get(outcome.detail, 0) + outcome.packets
+
+    def _gaps_of(self, flow: Flow) -> _ConnectionGaps:
+        gaps = self._gaps.get(flow)
+        if gaps is None:
+            gaps = self._gaps[flow] = _ConnectionGaps(_connection_key(flow))
+        return gaps
 
     def _observe_exchange(self, exchange: Exchange) -> Iterator[Observation]:
         request, response = exchange.request, exchange.response

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from kwire.conformance.connection_rules import CorrelationChecker, ThrottleChecker, VersionChecker
 from kwire.conformance.group_rules import GenerationChecker, HeartbeatChecker, LeaveChecker
 from kwire.conformance.log_rules import LeaderEpochChecker, SequenceChecker
-from kwire.conformance.model import ConnectionEnd, ConnectionGap, Note, ObservedExchange
+from kwire.conformance.model import ConnectionEnd, ConnectionGap, ConnectionGapEnd, Note, ObservedExchange
 from kwire.conformance.retry_rules import RetryChecker
 from kwire.conformance.share_rules import AcknowledgementChecker, ShareSessionChecker
 from kwire.conformance.traffic import RuleChecker, Traffic
@@ -20,7 +20,7 @@ ORDER_WINDOW = 20_000
 SIZE_MAX = 128 << 20
 _REQUEST, _RESPONSE, _END = range(3)
 
-Observation = ObservedExchange | ConnectionEnd | ConnectionGap
+Observation = ObservedExchange | ConnectionEnd | ConnectionGap | ConnectionGapEnd
 
 
 class Checker:
@@ -34,13 +34,13 @@ class Checker:
         self._traffic = Traffic()
         traffic = self._traffic
         self._checkers: list[RuleChecker] = [
-            VersionChecker(),
+            VersionChecker(traffic),
             ThrottleChecker(),
             GenerationChecker(traffic),
             HeartbeatChecker(traffic),
             LeaveChecker(traffic),
             RetryChecker(traffic),
-            LeaderEpochChecker(),
+            LeaderEpochChecker(traffic),
             SequenceChecker(),
             ShareSessionChecker(traffic),
             AcknowledgementChecker(traffic),
@@ -54,7 +54,7 @@ class Checker:
         self._judged_ns = 0
 
     def add(self, observed: Observation) -> list[Note]:
-        """Add an exchange, or the end of a connection or a gap in it. Returns: notes in the order of time."""
+        """Add an exchange, or the end of a connection, or a gap in it. Returns: notes in the order of time."""
         if isinstance(observed, ObservedExchange):
             if observed.sent_ns >= self._judged_ns:
                 self._push(observed.sent_ns, _REQUEST, observed)
@@ -95,7 +95,7 @@ class Checker:
         elif isinstance(observed, ConnectionEnd):
             self._traffic.record_end(observed)
         else:
-            self._traffic.record_gap(observed.connection)
+            self._traffic.record_gap(observed)
             for checker in self._checkers:
                 checker.take_gap(observed.connection)
 

@@ -28,7 +28,8 @@ _THROTTLE_START_NS, _THROTTLE_END_NS = 20 * _MS, 20 * _MS
 class VersionChecker(SilentChecker):
     """Versions against the ApiVersions responses of the connection, else against all those of the node."""
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
         self._by_connection: LimitedDict[ConnectionKey, _Offer] = LimitedDict(TRACKED_MAX)
         self._by_node: LimitedDict[str, _Offer] = LimitedDict(TRACKED_MAX)
 
@@ -37,7 +38,10 @@ class VersionChecker(SilentChecker):
         # A client sends ApiVersions before it knows any versions, and falls back when the broker refuses (KIP-511).
         if exchange.api_key == _API_VERSIONS:
             return
-        offer = self._by_connection.get(exchange.connection) or self._by_node.get(exchange.node)
+        offer = self._by_connection.get(exchange.connection)
+        # What is missing of the connection may be its own response, of a broker that was replaced.
+        if offer is None and not self._traffic.has_gap(exchange.connection):
+            offer = self._by_node.get(exchange.node)
         if offer is None:
             return
         versions = offer.versions.get(exchange.api_key)
@@ -92,7 +96,9 @@ class CorrelationChecker(SilentChecker):
             yield make_note("malformed-request", text, exchange)
         connection = self._traffic.connection(exchange)
         first = connection.in_flight.get(exchange.correlation_id)
-        if first is not None and exchange.expects_response:
+        # A response may be in what is missing.
+        is_certain = first is not None and self._traffic.is_complete_since(exchange.connection, first.sent_ns)
+        if first is not None and is_certain and exchange.expects_response:
             text = (
                 f"sent {exchange.api_name} with correlation id {exchange.correlation_id} while {first.api_name} with "
                 "the same id had no response"

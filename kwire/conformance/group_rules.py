@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from kwire.conformance.limited_dict import LimitedDict
-from kwire.conformance.model import ConnectionKey, Note, ObservedExchange
+from kwire.conformance.model import Note, ObservedExchange
 from kwire.conformance.response_errors import error_codes
 from kwire.conformance.traffic import TRACKED_MAX, Seen, SilentChecker, Traffic, make_note
 from kwire.error_codes import ErrorCode
@@ -49,6 +49,9 @@ class GenerationChecker(SilentChecker):
         generation: int = getattr(request, field)
         newest = self._newest.get((request.group_id, request.member_id))
         if newest is None or not 0 <= generation < newest[0] or not self._traffic.has_seen(newest[1], exchange):
+            return
+        # A group that was created again, in what is missing, begins with the first generation.
+        if not self._traffic.is_complete_since(exchange.connection, newest[1].answered_ns):
             return
         # A coordinator may accept an older epoch while the assignment has not changed since (KIP-1251).
         if newest[2] and (exchange.response is None or _STALE_MEMBER_EPOCH not in error_codes(exchange.response)):
@@ -100,7 +103,8 @@ class HeartbeatChecker(SilentChecker):
         last, soon_count = self._last.get(key), 0
         if last is not None and last.answer is not None and request.member_epoch > 0 and request == last.request:
             elapsed_ms = (exchange.sent_ns - last.sent_ns) // 1_000_000
-            if elapsed_ms < last.interval_ms / 2 and self._traffic.has_seen(last.answer, exchange):
+            is_soon = elapsed_ms < last.interval_ms / 2 and self._traffic.has_seen(last.answer, exchange)
+            if is_soon and self._traffic.is_complete_since(exchange.connection, last.sent_ns):
                 soon_count = last.soon_count + 1
                 if soon_count % _SOON_HEARTBEATS_MIN == 0:
                     text = (
@@ -135,7 +139,6 @@ class LeaveChecker(SilentChecker):
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
         self._members: LimitedDict[tuple[int, str, str], ObservedExchange] = LimitedDict(TRACKED_MAX)
-        self._gaps: LimitedDict[ConnectionKey, None] = LimitedDict(TRACKED_MAX)
 
     def take_request(self, exchange: ObservedExchange) -> Iterator[Note]:
         """A request arrives: in the order of requests, since a member may leave before its last response came."""
@@ -149,15 +152,11 @@ class LeaveChecker(SilentChecker):
                 self._members[key] = exchange
         return iter(())
 
-    def take_gap(self, connection: ConnectionKey) -> None:
-        """A part of a connection is missing: the last heartbeat may be in it."""
-        self._gaps[connection] = None
-
     def finish(self) -> Iterator[Note]:
         """All is known."""
         ended = self._traffic.cleanly_ended()
         for (_, group_id, member_id), last in self._members.items():
-            if last.connection in ended and last.connection not in self._gaps:
+            if last.connection in ended:
                 member = f"member {member_id!r} of group {group_id!r}"
                 text = f"closed its connections as {member} without a heartbeat that leaves"
                 yield make_note("group-left-without-leave", text, last)

@@ -11,7 +11,7 @@ from kwire import uuids
 from kwire.conformance.limited_dict import LimitedDict
 from kwire.conformance.model import ConnectionKey, Note, ObservedExchange
 from kwire.conformance.produced_batches import batches_of, is_ahead
-from kwire.conformance.traffic import TRACKED_MAX, Seen, SilentChecker, make_note
+from kwire.conformance.traffic import TRACKED_MAX, Seen, SilentChecker, Traffic, make_note
 from kwire.error_codes import ErrorCode
 
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_FOR_LEADER_EPOCH = 0, 1, 2, 3, 23
@@ -25,7 +25,8 @@ _Topic = str | bytes
 class LeaderEpochChecker(SilentChecker):
     """Leader epochs in requests that are older than one in a response on the same connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
         self._newest: LimitedDict[tuple[ConnectionKey, _Topic, int], tuple[int, Seen]]
         self._newest = LimitedDict(_PARTITIONS_MAX)
         self._topic_ids: LimitedDict[tuple[ConnectionKey, str], bytes] = LimitedDict(TRACKED_MAX)
@@ -36,7 +37,9 @@ class LeaderEpochChecker(SilentChecker):
             newest = self._newest.get((exchange.connection, topic, partition))
             if newest is None or not 0 <= epoch < newest[0]:
                 continue
-            if exchange.sent_ns - newest[1].answered_ns > _EPOCH_GRACE_NS:
+            # A topic that was created again, in what is missing, begins with epoch 0.
+            is_certain = self._traffic.is_complete_since(exchange.connection, newest[1].answered_ns)
+            if is_certain and exchange.sent_ns - newest[1].answered_ns > _EPOCH_GRACE_NS:
                 name = topic if isinstance(topic, str) else uuids.to_text(topic)
                 text = (
                     f"sent {exchange.api_name} for {name}-{partition} with leader epoch {epoch} after it was given "

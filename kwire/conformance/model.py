@@ -101,7 +101,18 @@ class ConnectionEnd(NamedTuple):
 
 
 class ConnectionGap(NamedTuple):
-    """A part of a connection is missing or unreadable: rules that need all of it do not judge this connection."""
+    """A part of a connection is missing or unreadable: rules are silent about what they would need it for.
+
+    is_open: more is missing until `ConnectionGapEnd`, if there is one; else it is a single message of this time.
+    """
+
+    connection: ConnectionKey
+    at_ns: int
+    is_open: bool = False
+
+
+class ConnectionGapEnd(NamedTuple):
+    """The first message after a `ConnectionGap` that is open."""
 
     connection: ConnectionKey
     at_ns: int

@@ -58,6 +58,9 @@ class RetryChecker(SilentChecker):
             failed = self._failed.get((exchange.connection, exchange.api_key))
             if failed is None or exchange.request != failed[0] or not self._traffic.has_seen(failed[2], exchange):
                 return
+            # The member may have joined again, or succeeded, in what is missing.
+            if not self._traffic.is_complete_since(exchange.connection, failed[2].answered_ns):
+                return
             text = f"sent {exchange.api_name} again unchanged after {name_of(failed[1])}"
             yield make_note("retry-after-fatal-error", text, exchange, [failed[2]])
 

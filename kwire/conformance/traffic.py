@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kwire.conformance.limited_dict import LimitedDict
-from kwire.conformance.model import ConnectionEnd, ConnectionKey, Note, ObservedExchange
+from kwire.conformance.model import (
+    ConnectionEnd,
+    ConnectionGap,
+    ConnectionGapEnd,
+    ConnectionKey,
+    Note,
+    ObservedExchange,
+)
 from kwire.conformance.rules import RULES
 
 #: How many connections, members or producers are observed; of more the oldest are forgotten.
@@ -19,16 +26,22 @@ _OTHER_CONNECTION_GRACE_NS = 1_000_000_000
 
 
 class Connection:
-    """The state of a connection. has_gap: a part of it is missing. pipelines: it had two requests in flight."""
+    """The state of a connection. pipelines: it had two requests in flight."""
 
     def __init__(self, key: ConnectionKey, owner: tuple[str, str | None], node: str) -> None:
         self.key = key
         self.owner = owner
         self.node = node
-        self.has_gap = False
         self.pipelines = False
         self.in_flight: LimitedDict[int, ObservedExchange] = LimitedDict(1000)
         self.end: ConnectionEnd | None = None
+
+
+class _Gaps(NamedTuple):
+    """What is missing of a connection. open_count: gaps without an end. latest_ns: when one began or ended last."""
+
+    open_count: int
+    latest_ns: int
 
 
 class Seen(NamedTuple):
@@ -51,7 +64,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._connections: LimitedDict[ConnectionKey, Connection] = LimitedDict(TRACKED_MAX)
-        self._gaps: LimitedDict[ConnectionKey, None] = LimitedDict(TRACKED_MAX)
+        self._gaps: LimitedDict[ConnectionKey, _Gaps] = LimitedDict(TRACKED_MAX)
 
     def connection(self, exchange: ObservedExchange) -> Connection:
         """The connection of an exchange."""
@@ -59,7 +72,6 @@ class Traffic:
         if connection is None:
             host = exchange.client.rpartition(":")[0]
             connection = Connection(exchange.connection, (host, exchange.client_id), exchange.node)
-            connection.has_gap = exchange.connection in self._gaps
             self._connections[exchange.connection] = connection
         elif exchange.client_id is not None and connection.owner[1] is None:
             connection.owner = (connection.owner[0], exchange.client_id)
@@ -71,12 +83,20 @@ class Traffic:
         if connection is not None:
             connection.end = end
 
-    def record_gap(self, key: ConnectionKey) -> None:
-        """Record that a part of a connection is missing, also before its first request."""
-        self._gaps[key] = None
-        connection = self._connections.get(key)
-        if connection is not None:
-            connection.has_gap = True
+    def record_gap(self, gap: ConnectionGap | ConnectionGapEnd) -> None:
+        """Record that a part of a connection is missing, also before its first request, or until when."""
+        before = self._gaps.get(gap.connection, _Gaps(0, gap.at_ns))
+        change = -1 if isinstance(gap, ConnectionGapEnd) else int(gap.is_open)
+        self._gaps[gap.connection] = _Gaps(before.open_count + change, max(before.latest_ns, gap.at_ns))
+
+    def has_gap(self, key: ConnectionKey) -> bool:
+        """Whether a part of the connection is missing, as far as it is known by now."""
+        return key in self._gaps
+
+    def is_complete_since(self, key: ConnectionKey, since_ns: int) -> bool:
+        """Whether nothing of a connection is missing from a time until now."""
+        gaps = self._gaps.get(key)
+        return gaps is None or (not gaps.open_count and gaps.latest_ns < since_ns)
 
     def has_seen(self, response: Seen, request: ObservedExchange) -> bool:
         """Whether the client had certainly read a response when it sent a request."""
@@ -88,11 +108,13 @@ class Traffic:
     def cleanly_ended(self) -> set[ConnectionKey]:
         """The connections of clients that have ended cleanly: all their connections are closed, this one by the client.
 
-        A client is known by its host and client id. Where a second one has the same, both must have ended.
+        A client is known by its host and client id. Where a second one has the same, both must have ended. Nothing of
+        their connections may be missing: it may be the last request.
         """
-        open_owners = {each.owner for each in self._connections.values() if each.end is None}
-        ended = (each for each in self._connections.values() if each.end is not None and each.end.is_clean)
-        return {each.key for each in ended if each.owner not in open_owners}
+        connections = self._connections.values()
+        others = {each.owner for each in connections if each.end is None or self.has_gap(each.key)}
+        ended = (each for each in connections if each.end is not None and each.end.is_clean)
+        return {each.key for each in ended if each.owner not in others}
 
 
 class RuleChecker(Protocol):

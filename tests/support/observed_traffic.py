@@ -8,7 +8,7 @@ import msgspec
 
 from kwire import registry
 from kwire.conformance.checker import Observation, find_notes
-from kwire.conformance.model import ConnectionEnd, ConnectionGap, Note, ObservedExchange
+from kwire.conformance.model import ConnectionEnd, ConnectionGap, ConnectionGapEnd, Note, ObservedExchange
 
 _MS = 1_000_000
 
@@ -60,9 +60,11 @@ class ObservedTraffic:
         """End a connection."""
         self.observations.append(ConnectionEnd(connection, int(at_ms * _MS), is_clean))
 
-    def lose(self, at_ms: float, connection: str = "c1") -> None:
-        """Lose a part of a connection."""
-        self.observations.append(ConnectionGap(connection, int(at_ms * _MS)))
+    def lose(self, at_ms: float, connection: str = "c1", *, until_ms: float | None = None) -> None:
+        """Lose one message of a connection, or what it has until a time."""
+        self.observations.append(ConnectionGap(connection, int(at_ms * _MS), is_open=until_ms is not None))
+        if until_ms is not None:
+            self.observations.append(ConnectionGapEnd(connection, int(until_ms * _MS)))
 
     def notes(self) -> list[Note]:
         """All notes."""
