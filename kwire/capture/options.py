@@ -69,6 +69,8 @@ class Options:
     """Topic names by id (base64url text), for ids that the capture itself does not name."""
     tls_keylog: str = field(default="", repr=False)
     """The lines of TLS key logs. They are secrets, so `repr` omits them."""
+    followed_keylogs: tuple[str, ...] = ()
+    """Files with more such lines, which `read_outcomes` reads again as they grow; a file may be missing at first."""
     frame_size_max: int = FRAME_SIZE_MAX
     """A frame with a greater length is treated as a loss of synchronization."""
     unpacked_size_max: int | None = None

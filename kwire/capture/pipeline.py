@@ -46,7 +46,7 @@ def outcomes_from_segments(
     Args: keys: the secrets of TLS connections. level: for `flows` and `packets` the outcomes are connections as they
         end, and packets, without exchanges. decoder: completes the exchanges afterwards; None decodes all of them.
     """
-    if options.tls_keylog:
+    if options.tls_keylog or options.followed_keylogs:
         require_cryptography()
     if level in traffic_rows.TRAFFIC_LEVELS:
         return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))

@@ -33,6 +33,7 @@ from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
+from kwire.capture.tls.followed_key_log import open_key_log
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     Args: level: for `flows` and `packets` the outcomes are connections as they end, and packets, without exchanges.
     """
     options = options or Options()
-    keys = KeyLog(options.tls_keylog)
+    keys = open_key_log(options)
     return outcomes_from_segments(scan_segments(source, options, keys), options, keys, level)
 
 

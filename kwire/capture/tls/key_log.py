@@ -38,7 +38,12 @@ def read_key_logs(paths: Iterable[str | os.PathLike[str]]) -> str:
 
 
 class KeyLog:
-    """Secrets of many connections, by client random and label."""
+    """Secrets of many connections, by client random and label.
+
+    is_followed: it grows as long as packets come, so connections wait for their secrets without a limit of time.
+    """
+
+    is_followed = False
 
     def __init__(self, text: str = "") -> None:
         """Read the lines of a key log; comments and other lines are ignored."""
@@ -65,6 +70,9 @@ class KeyLog:
                 self.version += 1
         while len(self._secrets) > _CONNECTIONS_MAX:
             del self._secrets[next(iter(self._secrets))]
+
+    def refresh(self) -> None:
+        """Read what was added since; only a key log that is followed has a file to read again."""
 
     def client_randoms(self) -> Iterable[bytes]:
         """Return the client randoms of all connections with secrets, the latest last."""

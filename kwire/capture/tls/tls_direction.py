@@ -52,6 +52,8 @@ class TlsDirection:
         self.has_decrypted = False
         self.lost_size = 0
         self.loss_cause = "lost"
+        self.dropped_number: int | None = None
+        """How many records `drop_records` dropped since a ChangeCipherSpec; None if it dropped none."""
         self._queue: deque[StreamData | MissingBytes] = deque()
         self._tried_size = 0
 
@@ -78,6 +80,27 @@ class TlsDirection:
         self.is_out_of_sync = True
         self.lost_size += size
         self.loss_cause = cause
+
+    def drop_records(self) -> None:
+        """Drop all complete records, and count them, since TLS 1.2 numbers the records behind a ChangeCipherSpec."""
+        self.loss_cause = "tls"
+        while True:
+            if self.is_out_of_sync:
+                self._drop(len(self.buffer))
+            elif (record := self.next_record()) is not None:
+                header, body = record
+                self._drop(HEADER_SIZE + len(body))
+                if header[0] == CHANGE_CIPHER:
+                    self.dropped_number = 0
+                elif self.dropped_number is not None:
+                    self.dropped_number += 1
+                continue
+            if self.read_event() is None:
+                return
+
+    def _drop(self, size: int) -> None:
+        del self.buffer[:size]
+        self.lost_size += size
 
     def next_record(self) -> tuple[bytes, bytes] | None:
         """Return header and body of the next record, which stays in the buffer; None while it is incomplete.

@@ -45,6 +45,8 @@ class TlsSession:
         self._server_hello: ServerHello | None = None
         self._search: MidstreamSearch | None = None
         self._buffered_size = 0
+        self._is_late = False
+        """Whether data was dropped before the secrets were known; they may still come, in a followed key log."""
         self._initial_keys: tuple[RecordKey, RecordKey] | None = None
         """By role, client first: the keys of the handshake in TLS 1.3, those of all records in TLS 1.2."""
         self._traffic_keys: tuple[RecordKey, RecordKey] | None = None
@@ -60,12 +62,26 @@ class TlsSession:
         self._count_buffered(size)
         yield from self._decrypt_both(event.side)
         is_full = self._buffered_size > BUFFERED_SIZE_MAX or self._keys.buffered_size > TOTAL_BUFFERED_SIZE_MAX
-        if is_full and self.failure is None:
+        if is_full and self.failure is None and not self._drop_waiting():
             self.failure = self._missing_secret_reason()
         if self.failure is not None:
             self._count_buffered(-self._buffered_size)
             for each in self._directions:
                 each.lost_size = each.discard_remaining()
+
+    def _drop_waiting(self) -> bool:
+        """Drop the data that waits for secrets, if they may still come; decryption begins then where they are known."""
+        is_waiting = self._server_hello is not None and self._initial_keys is None
+        if not self._keys.is_followed or not (is_waiting or (self._search is not None and self._server_hello is None)):
+            return False
+        self._is_late = True
+        for direction in self._directions:
+            direction.drop_records()
+        self._count_buffered(-self._buffered_size)
+        if self._search is None and self._server_hello is not None and self._server_hello.version == TLS_13:
+            # How many of the dropped records belong to the handshake is not known: the number is searched for.
+            self._search = MidstreamSearch(self._keys)
+        return True
 
     def close(self) -> Iterator[StreamData | MissingBytes]:
         """End the connection; yield the rest. Undecrypted bytes of a direction that was decrypted are missing bytes."""
@@ -115,12 +131,11 @@ class TlsSession:
                 if not (yield from self._search_secret(index, self._search)):
                     return
                 continue
+            if self._is_late and self._initial_keys is None and not self._load_late_secrets():
+                direction.is_blocked = True
+                return
             if direction.is_out_of_sync:
-                if direction.key is None and self._server_hello is None:
-                    self._search = MidstreamSearch(self._keys)
-                elif direction.key is None:
-                    self.failure = _HANDSHAKE_LOST
-                elif not (yield from self._find_record(index, is_last=False)) and not self._read_event(direction):
+                if not (yield from self._synchronize(index)):
                     return
                 continue
             record = direction.next_record()
@@ -138,9 +153,21 @@ class TlsSession:
             del direction.buffer[: HEADER_SIZE + len(body)]
             yield from self._process_record(index, header, body)
 
+    def _synchronize(self, index: int) -> Generator[StreamData | MissingBytes, None, bool]:
+        """Continue after a loss; return whether there may be more to decrypt."""
+        direction = self._directions[index]
+        if direction.key is None and self._server_hello is None:
+            self._search = MidstreamSearch(self._keys)
+        elif direction.key is None:
+            self.failure = _HANDSHAKE_LOST
+        elif not (yield from self._find_record(index, is_last=False)):
+            return self._read_event(direction)
+        return True
+
     def _search_secret(self, index: int, search: MidstreamSearch) -> Generator[MissingBytes, None, bool]:
         """Search the secret of a complete record, where the handshake was not captured; return whether to continue."""
         direction = self._directions[index]
+        self._keys.refresh()
         position = find_record(direction.buffer)
         if position is None:
             if len(direction.buffer) > SEARCH_SIZE_MAX:
@@ -148,16 +175,17 @@ class TlsSession:
             return self.failure is None and self._read_event(direction)
         at, end = position
         header, body = bytes(direction.buffer[at : at + HEADER_SIZE]), bytes(direction.buffer[at + HEADER_SIZE : end])
+        has_secrets = self._keys.secrets_of(self._client_random).keys() >= {*key_log.TRAFFIC_LABELS}
         if self._client_side is None:
             secret = search.find_secret(header, body)
-        elif all(label in self._keys.secrets_of(self._client_random) for label in key_log.TRAFFIC_LABELS):
+        elif has_secrets:
             secret = search.find_number(self._client_random, int(index != self._client_side), header, body)
         else:
             secret = None
         if secret is not None:
             yield from self._start_midstream(index, secret, at)
             return True
-        if self._keys.may_grow and self._server_hello is None:
+        if self._keys.may_grow and (self._server_hello is None or not has_secrets):
             direction.is_blocked = True
             return False
         del direction.buffer[:end]
@@ -171,7 +199,9 @@ class TlsSession:
         direction = self._directions[index]
         if self._server_hello is None:
             self._set_midstream_keys(index, secret)
-        assert self._traffic_keys is not None
+        if self._traffic_keys is None:
+            secrets = self._keys.secrets_of(secret.random)
+            self._initial_keys = self._traffic_keys = self._record_keys(secrets, key_log.TRAFFIC_LABELS)
         direction.switch_key(self._traffic_keys[secret.role])
         direction.number = secret.number
         # Only the handshake precedes the first record; before another record, data was skipped.
@@ -189,8 +219,6 @@ class TlsSession:
         self._client_side, self._client_random = index if secret.role == 0 else 1 - index, secret.random
         self._server_hello = handshake.ServerHello(b"", TLS_13, secret.suite, encrypt_then_mac=False)
         self._keys.mark_used(secret.random)
-        secrets = self._keys.secrets_of(secret.random)
-        self._initial_keys = self._traffic_keys = self._record_keys(secrets, key_log.TRAFFIC_LABELS)
         self._directions[1 - index].is_blocked = True
         # It is not known where the first frame begins.
         self._flow.opener = self._client_side
@@ -302,10 +330,24 @@ class TlsSession:
         else:
             self._server_hello = hello
 
+    def _load_late_secrets(self) -> bool:
+        """Look up the secrets of TLS 1.2 after data was dropped: the next record has the number of those dropped."""
+        self._load_secrets()
+        if self._initial_keys is None:
+            return False
+        for index, direction in enumerate(self._directions):
+            if direction.dropped_number is not None:
+                direction.switch_key(self._initial_keys[index != self._client_side])
+                direction.number = direction.dropped_number
+                direction.is_out_of_sync = True
+                self._flow.starts_known[index] = False
+        return True
+
     def _load_secrets(self) -> None:
         """Look up the secrets. It is a failure if there are none and the key log cannot grow."""
         hello = self._server_hello
         assert hello is not None
+        self._keys.refresh()
         if self._key_log_version == self._keys.version:
             return
         self._key_log_version = self._keys.version

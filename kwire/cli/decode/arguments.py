@@ -85,7 +85,7 @@ def _add_input(add: Callable[..., argparse.Action]) -> None:
     add("--count", type=_parse_count, metavar="N", help="with -i: end after N packets")
     port_help = "a broker's port; may be repeated (default: any port)"
     add("--port", action="append", type=_parse_port, default=[], help=port_help)
-    keylog_help = "secrets of TLS connections (SSLKEYLOGFILE)"
+    keylog_help = "secrets of TLS connections (SSLKEYLOGFILE); with -f or -i, read as it grows"
     add("--tls-keylog", action="append", default=[], metavar="FILE", help=keylog_help)
     topics_help = "names of topic ids: JSON, lines 'ID NAME', or what kafka-topics.sh --describe prints"
     add("--topics", metavar="FILE", help=topics_help)

@@ -155,13 +155,18 @@ def _print_filter_error(error: FilterError) -> None:
 
 
 def _capture_options(args: argparse.Namespace) -> Options:
+    from kwire.cli.inputs import is_stream
+
+    # Clients log secrets as they connect, so the key logs of a live input are read as they grow.
+    is_live = args.follow or args.interface is not None or any(map(is_stream, args.captures))
     return Options(
         edition=args.edition,
         ports=frozenset(args.port),
         apis=frozenset(args.api),
         show_secrets=args.show_secrets,
         payload=args.payload,
-        tls_keylog=_read_key_logs(args.tls_keylog),
+        tls_keylog="" if is_live else _read_key_logs(args.tls_keylog),
+        followed_keylogs=_wait_for_key_logs(args.tls_keylog) if is_live else (),
         topics=_read_topics(args.topics) if args.topics is not None else {},
         unpacked_size_max=args.unpacked_max,
     )
@@ -185,6 +190,19 @@ def _read_key_logs(paths: list[str]) -> str:
         return read_key_logs(paths)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _wait_for_key_logs(paths: list[str]) -> tuple[str, ...]:
+    if not paths:
+        return ()
+    from kwire.capture.tls.followed_key_log import find_waiting
+
+    try:
+        for path in find_waiting(paths):
+            print(f"kwire: {one_line(path)}: it has no TLS secrets yet; waiting for them", file=sys.stderr)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return tuple(paths)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kwire.capture.export.excerpt import Excerpt
 from kwire.capture.rows.reorder_buffer import PrebuiltRow
-from kwire.capture.tls.key_log import KeyLog
+from kwire.capture.tls.followed_key_log import open_key_log
 
 if TYPE_CHECKING:
     from kwire.capture.files.source import Source
@@ -31,7 +31,7 @@ class PacketPrinter:
 
     def outcomes(self, source: Source, options: Options) -> Iterator[Outcome]:
         """The outcomes of an input."""
-        return self._excerpt.read_outcomes(source, options, KeyLog(options.tls_keylog))
+        return self._excerpt.read_outcomes(source, options, open_key_log(options))
 
     def push(self, outcome: Outcome | PrebuiltRow, blocks: Sequence[Block]) -> None:
         """Add the comments of an outcome, if it is selected."""

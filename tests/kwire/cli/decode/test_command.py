@@ -112,6 +112,7 @@ def test_tls_is_read_with_a_key_log(capsys: Capsys) -> None:
     code, _, err = decode(capsys, CAPTURES / "small_tlskey.pcap", "--tls-keylog", SHARE)
     assert (code, "no line of it is a TLS secret" in err) == (2, True)
     assert decode(capsys, SHARE, "--tls-keylog", "absent.keys")[0] == 2
+    assert decode(capsys, SHARE, "--follow", "--duration", "1ms", "--tls-keylog", SHARE)[0] == 2
 
 
 def test_usage_errors_exit_with_2(capsys: Capsys, tmp_path: Path) -> None:

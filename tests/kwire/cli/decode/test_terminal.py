@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kwire.cli.terminal import text_width
 from tests.support.captures.capture_files import SHARE, build_pcap, read_ip_packets
+from tests.support.captures.tls_captures import record_tls_capture
 from tests.support.cli.pseudo_terminal import ROOT, Terminal, without_colours
 
 pytestmark = pytest.mark.slow
@@ -206,6 +208,23 @@ def test_a_folder_of_captures_is_followed_from_file_to_file(tmp_path: Path) -> N
 
     assert code == 0
     assert text.count('"status":"ok"') == 44
+
+
+def test_a_key_log_that_is_missing_is_waited_for_while_following(tmp_path: Path) -> None:
+    recording, keys, growing = record_tls_capture(ssl.TLSVersion.TLSv1_3), tmp_path / "keys", tmp_path / "tls.pcap"
+    data = build_pcap(recording.packets)
+    growing.write_bytes(data[: len(data) // 2])
+    terminal = Terminal("decode", "-f", str(growing), "--format", "jsonl", "--tls-keylog", str(keys))
+    terminal.read_until("it has no TLS secrets yet; waiting for them")
+    keys.write_text(recording.key_log)
+    with growing.open("ab") as file:
+        file.write(data[len(data) // 2 :])
+    terminal.read_until('"status":"ok"', times=5)
+    terminal.process.send_signal(signal.SIGINT)
+    code, text = terminal.finish()
+
+    assert code == 0
+    assert text.count("waiting for them") == 1
 
 
 def test_following_ends_after_the_duration(tmp_path: Path) -> None:
