@@ -134,11 +134,11 @@ def record_topic_names(core: Core) -> None:
     """Let the journal know the names of topics, which requests name by their ids, also after they are deleted."""
     metadata, journal = core.state.metadata, core.journal
 
-    def record_name(_: object, topic: Topic) -> None:
+    def record_name(_: object, topic: Topic, _partitions: object) -> None:
         journal.record_topic_name(topic.topic_id, topic.name)
 
     for topic in metadata.topics():
-        record_name(None, topic)
+        record_name(None, topic, None)
     metadata.add_listener(record_name)
 
 

@@ -63,7 +63,7 @@ class ClusterLog:
             else:
                 self._topics[TopicChange.CREATED, topic.topic_id] = topic
 
-        def add_topic(change: TopicChange, topic: Topic) -> None:
+        def add_topic(change: TopicChange, topic: Topic, _: object) -> None:
             if state is self._state and (TOPICS.has_info or LEADERS.has_info):
                 self._topics[change, topic.topic_id] = topic
                 self._schedule()

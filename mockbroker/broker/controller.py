@@ -6,7 +6,8 @@ the brokers that run and can be reached. A killed broker stays in the image unti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -16,13 +17,14 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.log.subjects import NODES
 from mockbroker.state.metadata import leadership
 from mockbroker.state.metadata.configs import EffectiveConfig, Resource, ResourceKind
-from mockbroker.state.metadata.leadership import NO_LEADER, ElectionRules, ElectionType
+from mockbroker.state.metadata.leadership import NO_LEADER, ElectionRules, ElectionType, PlannedChange
 from mockbroker.state.storage.log_store import min_in_sync
 
 if TYPE_CHECKING:
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import ClusterServices
-    from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
+    from mockbroker.state.metadata.cluster_image import ClusterImage
+    from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey, TopicPartitions
     from mockbroker.state.replication.leader_replicas import IsrChange
     from mockbroker.state.storage.log_store import ClusterLogs
 
@@ -213,31 +215,46 @@ class Controller:
 
     def move_leader(self, topic: str, partition_index: int, *, to: int | None, now_ms: int) -> None:
         """Move a partition to another in-sync leader, with what it coordinates. Raises: see leadership."""
-        leadership.move_leader(self._cluster.metadata, topic, partition_index, to=to)
-        self.apply_leader_changes(now_ms=now_ms)
+        metadata = self._cluster.metadata
+        leadership.move_leader(metadata, topic, partition_index, to=to)
+        self.apply_leader_changes([leadership.find_partition(metadata, topic, partition_index)], now_ms=now_ms)
 
     def alter_isr(self, node_id: int, key: TopicPartitionKey, change: IsrChange, now_ms: int) -> ErrorCode:
         """Change the ISR of a partition as its leader requests. Returns: the error, which the leader is answered."""
+        metadata = self._cluster.metadata
         try:
-            leadership.alter_isr(self._cluster.metadata, key, node_id, change, self.rules)
+            changed = leadership.alter_isr(metadata, key, node_id, change, self.rules)
         except KafkaError as error:
             return error.code
-        self.apply_leader_changes(now_ms=now_ms)
+        self.apply_leader_changes([changed], now_ms=now_ms)
         return ErrorCode.NONE
 
-    def apply_leader_changes(self, *, now_ms: int) -> None:
-        """After elections: replicas follow their leaders, and coordinators load the partitions that they lead now."""
-        channel = self._cluster.inter_broker
+    def apply_changes(self, planned: Collection[PlannedChange], *, now_ms: int) -> None:
+        """Change partitions as a request has planned it."""
+        for each in planned:
+            leadership.apply_change(self._cluster.metadata, each)
+        changed = {(each.topic.topic_id, each.partition.index): (each.topic, each.partition) for each in planned}
+        if changed:
+            self.apply_leader_changes(changed.values(), now_ms=now_ms)
+
+    def apply_leader_changes(self, changed: TopicPartitions | None = None, *, now_ms: int) -> None:
+        """After elections: replicas follow their leaders, and coordinators load the partitions that they lead now.
+
+        changed: the partitions, None for all of them, as when a broker starts or ends.
+        """
+        channel, metadata = self._cluster.inter_broker, self._cluster.metadata
+        concerned = _all_partitions(metadata) if changed is None else changed
         if not self._cluster.config.replication.is_real:
             running = channel.nodes.keys() - channel.paused.keys()
-            leadership.expand_isr(self._cluster.metadata, self.rules, running=running)
-        self._store.update_replicas()
-        for node in list(self._cluster.inter_broker.nodes.values()):
-            node.load_led_partitions(now_ms=now_ms)
-        self._schedule_elections(self._cluster.metadata.topics(), now_ms=now_ms)
+            leadership.expand_isr(metadata, concerned, self.rules, running=running)
+        self._store.update_replicas(changed)
+        if changed is None or any(topic.internal for topic, _ in changed):
+            for node in list(channel.nodes.values()):
+                node.load_led_partitions(now_ms=now_ms)
+        self._schedule_elections(concerned, now_ms=now_ms)
 
-    def _schedule_elections(self, topics: Sequence[Topic], *, now_ms: int) -> None:
-        """Schedule preferred and unclean elections while a partition of these topics, which have changed, needs one.
+    def _schedule_elections(self, changed: TopicPartitions, *, now_ms: int) -> None:
+        """Schedule preferred and unclean elections while one of these partitions, which have changed, needs one.
 
         Source: the tasks electPreferred and electUnclean of Kafka's QuorumController. Kafka runs them periodically at
         all times, this controller only while a partition needs them; the delay after the cause is arbitrary in Kafka.
@@ -245,30 +262,31 @@ class Controller:
         config = self._cluster.config
         if config.boolean("auto.leader.rebalance.enable"):
             interval_ms = 1000 * config.integer("leader.imbalance.check.interval.seconds")
-            self._schedule_election(ElectionType.PREFERRED, self._is_imbalanced, topics, interval_ms, now_ms=now_ms)
+            self._schedule_election(ElectionType.PREFERRED, self._is_imbalanced, changed, interval_ms, now_ms=now_ms)
         interval_ms = config.integer("unclean.leader.election.interval.ms")
-        self._schedule_election(ElectionType.UNCLEAN, self._needs_any_leader, topics, interval_ms, now_ms=now_ms)
+        self._schedule_election(ElectionType.UNCLEAN, self._needs_any_leader, changed, interval_ms, now_ms=now_ms)
 
     def _schedule_election(
         self,
         election: ElectionType,
         needs_election: PartitionCheck,
-        topics: Sequence[Topic],
+        changed: TopicPartitions,
         interval_ms: int,
         *,
         now_ms: int,
     ) -> None:
-        if election in self._scheduled_elections or not any(_find_partitions(topics, needs_election)):
+        if election in self._scheduled_elections or not any(starmap(needs_election, changed)):
             return
         self._scheduled_elections.add(election)
 
         def run(at_ms: int) -> None:
             self._scheduled_elections.discard(election)
             metadata = self._cluster.metadata
-            for topic, partition in list(_find_partitions(metadata.topics(), needs_election)):
+            found = [pair for pair in _all_partitions(metadata) if needs_election(*pair)]
+            for topic, partition in found:
                 target = leadership.PartitionTarget.from_partition(partition)
                 leadership.change_partition(metadata, topic, partition, target, self.rules, election=election)
-            self.apply_leader_changes(now_ms=at_ms)
+            self.apply_leader_changes(found, now_ms=at_ms)
 
         self._cluster.inter_broker.schedule(interval_ms, run, now_ms=now_ms, owner=None)
 
@@ -310,17 +328,18 @@ class Controller:
             topics = [] if topic is None else [topic]
         else:
             return
+        concerned = [(topic, partition) for topic in topics for partition in topic.partitions]
         if before.get(_MIN_INSYNC) != after.get(_MIN_INSYNC) and topics:
             for topic in topics:
                 metadata.mark_changed(topic)
-                for partition in topic.partitions:
-                    partition.elr = partition.last_known_elr = ()
-            self._store.update_replicas(only_followed=True)
-        self._schedule_elections(topics, now_ms=self._clock())
+            for _, partition in concerned:
+                partition.elr = partition.last_known_elr = ()
+            self._store.update_replicas(concerned, only_followed=True)
+        self._schedule_elections(concerned, now_ms=self._clock())
 
 
-def _find_partitions(topics: Sequence[Topic], needs_election: PartitionCheck) -> Iterator[tuple[Topic, Partition]]:
-    return ((topic, each) for topic in topics for each in topic.partitions if needs_election(topic, each))
+def _all_partitions(metadata: ClusterImage) -> list[tuple[Topic, Partition]]:
+    return [(topic, partition) for topic in metadata.topics() for partition in topic.partitions]
 
 
 def _log_node(node_id: int, change: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from mockbroker.config.plugins import DEFAULT_DEAD_LETTER_MANAGER, DEFAULT_PERSISTER
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
     from mockbroker.state.metadata.configs import EffectiveConfig
     from mockbroker.state.metadata.telemetry import ClientTelemetry
-    from mockbroker.state.metadata.topics import Topic
+    from mockbroker.state.metadata.topics import Partition, Topic
     from mockbroker.state.quotas.broker_quotas import BrokerQuotas
     from mockbroker.state.quotas.connection_rates import ConnectionRates
     from mockbroker.state.share.dead_letter import DeadLetter
@@ -146,9 +147,9 @@ class Node:
         return component
 
     def _watch(self, watcher: TopicListener) -> None:
-        def run(change: TopicChange, topic: Topic) -> None:
+        def run(change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
             with self._cluster.inter_broker.act_as(self.node_id):
-                watcher(change, topic)
+                watcher(change, topic, partitions)
 
         self._watchers.append(run)
         self._cluster.metadata.add_listener(run)
@@ -198,9 +199,12 @@ class Node:
         config = self.config
         names = config.strings("log.dirs") or config.strings("log.dir")
         log_dirs = self._cluster.broker_storage.log_dirs(self.node_id, [str(Path(name).absolute()) for name in names])
-        self._watch(
-            lambda change, topic: log_dirs.forget_topic(topic.topic_id) if change is TopicChange.DELETED else None
-        )
+
+        def forget_topic(change: TopicChange, topic: Topic, _: object) -> None:
+            if change is TopicChange.DELETED:
+                log_dirs.forget_topic(topic.topic_id)
+
+        self._watch(forget_topic)
         return log_dirs
 
     @cached_property
@@ -301,7 +305,7 @@ class Node:
             rules=cluster.rules,
             earliest=cluster.earliest_deadline,
         )
-        self._watch(lambda change, topic: share_partitions.on_topic_change(change, topic, node_id=self.node_id))
+        self._watch(partial(share_partitions.on_topic_change, self.node_id))
         return self._add_deadlines("share_partitions", share_partitions)
 
     @cached_property

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mockbroker.metadata_log.image import MetadataImage
     from mockbroker.state.metadata.cluster_image import ClusterImage
+    from mockbroker.state.metadata.topics import TopicPartitions
 
 
 def describe_topics(topics: Iterable[Topic]) -> Iterator[TopicRecord]:
@@ -24,33 +25,32 @@ def describe_topics(topics: Iterable[Topic]) -> Iterator[TopicRecord]:
 
 
 def describe_partitions(
-    topics: Iterable[Topic], previous: MetadataImage, directory_of: Callable[[int], bytes], *, level: int
+    partitions: TopicPartitions, previous: MetadataImage, directory_of: Callable[[int], bytes], *, level: int
 ) -> Iterator[Message]:
-    """The partitions of topics, as records of a level of metadata.version.
+    """Partitions as records of a level of metadata.version.
 
     The cluster does not hold partition epochs: they are those of the previous image, 0 for new partitions.
     directory_of: the id of the log directory of a new replica at a broker.
     """
     known = previous.tables[PartitionRecord]
-    for topic in topics:
-        for partition in topic.partitions:
-            before = known.get((topic.topic_id, partition.index))
-            record = PartitionRecord(
-                partition_id=partition.index,
-                topic_id=topic.topic_id,
-                replicas=partition.replicas,
-                isr=partition.isr,
-                removing_replicas=partition.removing,
-                adding_replicas=partition.adding,
-                leader=partition.leader,
-                leader_recovery_state=before.leader_recovery_state if before else 0,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=before.partition_epoch if before else 0,
-                directories=_directories(partition, before, directory_of),
-                eligible_leader_replicas=partition.elr or None,
-                last_known_elr=partition.last_known_elr or None,
-            )
-            yield with_version(record, level).message
+    for topic, partition in partitions:
+        before = known.get((topic.topic_id, partition.index))
+        record = PartitionRecord(
+            partition_id=partition.index,
+            topic_id=topic.topic_id,
+            replicas=partition.replicas,
+            isr=partition.isr,
+            removing_replicas=partition.removing,
+            adding_replicas=partition.adding,
+            leader=partition.leader,
+            leader_recovery_state=before.leader_recovery_state if before else 0,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=before.partition_epoch if before else 0,
+            directories=_directories(partition, before, directory_of),
+            eligible_leader_replicas=partition.elr or None,
+            last_known_elr=partition.last_known_elr or None,
+        )
+        yield with_version(record, level).message
 
 
 def _directories(

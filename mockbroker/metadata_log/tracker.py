@@ -51,6 +51,8 @@ class Subject(IntEnum):
 
 #: Records by their type.
 Described = Mapping[type[msgspec.Struct], Iterable[Message]]
+#: The indexes of the partitions that have changed by topic id, None for all of a topic and the topic itself.
+ChangedTopics = Mapping[bytes, Collection[int] | None]
 #: Numbers of changes by subject.
 _Counters = tuple[object, ...]
 _UNKNOWN: _Counters = (None,) * len(Subject)
@@ -91,10 +93,11 @@ class MetadataTracker:
         subjects = [subject for subject in Subject if counters[subject] != self._counters[subject]]
         if not subjects:
             return []
-        topic_ids = self._changed_topic_ids()
+        changed = self._changed_topics()
+        topic_ids = None if changed is None else [key for key, indexes in changed.items() if indexes is None]
         seen, configs_now = self._configs_seen, self._state.configs
         resources = None if seen is None else configs_now.resources_changed_since(seen)
-        tables = self.describe(subjects, topic_ids, resources)
+        tables = self.describe(subjects, changed, resources)
         found = find_changes(self.image, tables, topic_ids=topic_ids, resources=resources)
         level = self._state.features.get(METADATA_VERSION, 0)
         return [with_version(record, level) for record in number_epochs(found, self.image, next_offset)]
@@ -131,10 +134,10 @@ class MetadataTracker:
     def describe(
         self,
         subjects: Iterable[Subject] = tuple(Subject),
-        topic_ids: Collection[bytes] | None = None,
+        changed: ChangedTopics | None = None,
         resources: Collection[Resource] | None = None,
     ) -> Tables:
-        """The present state of these subjects. topic_ids, resources: only these topics and configurations.
+        """The present state of these subjects. changed, resources: only these topics and configurations.
 
         Without an authorizer, entries of the log stay as they are.
         """
@@ -143,10 +146,10 @@ class MetadataTracker:
             if subject is Subject.CONFIGS:
                 records[ConfigRecord] = configs.describe_configs(self._state.configs, resources)
             else:
-                records |= self._describe_subject(subject, topic_ids)
+                records |= self._describe_subject(subject, changed)
         return {record_type: make_table(found, record_type) for record_type, found in records.items()}
 
-    def _describe_subject(self, subject: Subject, topic_ids: Collection[bytes] | None) -> Described:
+    def _describe_subject(self, subject: Subject, changed: ChangedTopics | None) -> Described:
         state, image, storage = self._state, self.image, self._state.broker_storage
         match subject:
             case Subject.FEATURES:
@@ -154,7 +157,7 @@ class MetadataTracker:
             case Subject.BROKERS:
                 return {RegisterBrokerRecord: brokers.describe_brokers(state, image, self._runs, self._directory_of)}
             case Subject.TOPICS:
-                return self._describe_topics(topic_ids)
+                return self._describe_topics(changed)
             case Subject.QUOTAS:
                 return {ClientQuotaRecord: configs.describe_quotas(storage.quotas)}
             case Subject.PRODUCER_IDS:
@@ -162,13 +165,20 @@ class MetadataTracker:
                 return {ProducerIdsRecord: features.describe_producer_ids(next_id, controller_id, image)}
         return self._describe_security(subject)
 
-    def _describe_topics(self, topic_ids: Collection[bytes] | None) -> Described:
+    def _describe_topics(self, changed: ChangedTopics | None) -> Described:
         metadata, level = self._state.metadata, self._state.features.get(METADATA_VERSION, 0)
-        known = metadata.topics() if topic_ids is None else [metadata.topic_by_id(one) for one in topic_ids]
-        present = [topic for topic in known if topic is not None]
+        if changed is None:
+            changed = dict.fromkeys(topic.topic_id for topic in metadata.topics())
+        present = [(topic, indexes) for key, indexes in changed.items() if (topic := metadata.topic_by_id(key))]
+        partitions = [
+            (topic, partition)
+            for topic, indexes in present
+            for partition in (topic.partitions if indexes is None else map(topic.partition, indexes))
+            if partition is not None
+        ]
         return {
-            TopicRecord: topics.describe_topics(present),
-            PartitionRecord: topics.describe_partitions(present, self.image, self._directory_of, level=level),
+            TopicRecord: topics.describe_topics(topic for topic, indexes in present if indexes is None),
+            PartitionRecord: topics.describe_partitions(partitions, self.image, self._directory_of, level=level),
         }
 
     def _describe_security(self, subject: Subject) -> Described:
@@ -182,15 +192,24 @@ class MetadataTracker:
             return {}
         return {AccessControlEntryRecord: security.describe_acls(state.authorizer, self.image, self._new_id)}
 
-    def _changed_topic_ids(self) -> Collection[bytes] | None:
-        """The ids of the topics that have changed, None if it is unknown which ones."""
+    def _changed_topics(self) -> ChangedTopics | None:
+        """What has changed of topics, None if it is unknown."""
         metadata = self._state.metadata
         changed = metadata.changed_topics
         if changed is None or self._topics_seen is None:
             return None
         # A change that names no topic counts without being in the list.
         is_complete = len(changed) == metadata.version + metadata.partition_changes - self._topics_seen
-        return dict.fromkeys(changed) if is_complete else None
+        if not is_complete:
+            return None
+        found: dict[bytes, dict[int, None] | None] = {}
+        for topic_id, indexes in changed:
+            known = found.setdefault(topic_id, {})
+            if indexes is None:
+                found[topic_id] = None
+            elif known is not None:
+                known.update(dict.fromkeys(indexes))
+        return found
 
     def _new_id(self) -> bytes:
         return self._state.rng.randbytes(_UUID_BYTES)

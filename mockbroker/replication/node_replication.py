@@ -5,7 +5,7 @@ Source: Kafka's ReplicaManager. What the controller decides reaches all brokers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kwire.error_codes import ErrorCode
@@ -83,18 +83,18 @@ class NodeReplication:
     def apply_all(self) -> None:
         """Lead and follow as the controller has it."""
         for topic in self._cluster.metadata.topics():
-            self.apply_topic(topic)
+            self.apply_partitions(topic, topic.partitions)
         for key in [key for key in self._known if self._cluster.metadata.find_partition(*key) is None]:
             self._drop(key)
 
-    def apply_topic(self, topic: Topic) -> None:
-        """Lead and follow the partitions of one topic; a paused broker does it when it runs again.
+    def apply_partitions(self, topic: Topic, partitions: Iterable[Partition]) -> None:
+        """Lead and follow these partitions of a topic; a paused broker does it when it runs again.
 
         Raises: KAFKA_STORAGE_ERROR for files that cannot be created; the next call tries it again.
         """
         if self._is_closed or self.node_id in self._channel.paused:
             return
-        for partition in topic.partitions:
+        for partition in partitions:
             key = (topic.topic_id, partition.index)
             wanted = _Registration(partition.leader, partition.leader_epoch, partition.replicas, partition.isr)
             known = self._known.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mockbroker.kafka_error import KafkaError
@@ -12,7 +12,7 @@ from mockbroker.state.storage.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from mockbroker.replication.node_replication import NodeReplication
-    from mockbroker.state.metadata.topics import TopicPartitionKey
+    from mockbroker.state.metadata.topics import Partition, TopicPartitionKey, TopicPartitions
     from mockbroker.state.storage.log_config import TopicConfigs
     from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.log_store import Wake
@@ -118,7 +118,7 @@ class ReplicatedLogStore:
                 continue
             for replication in self._running():
                 try:
-                    replication.apply_topic(topic)
+                    replication.apply_partitions(topic, topic.partitions)
                 except KafkaError:  # It is reported already.
                     self._new[topic_id] = topic
         self._retry_ms = now_ms + _RETRY_MS if self._new else None
@@ -134,11 +134,20 @@ class ReplicatedLogStore:
     def mark_node_up(self, node_id: int) -> None:
         """A broker runs again: it follows its leaders after `update_replicas`."""
 
-    def update_replicas(self, *, only_followed: bool = False) -> None:
-        """All brokers lead and follow as the controller has it. only_followed: not needed, as followers fetch."""
-        if not only_followed:
-            for replication in self._running():
+    def update_replicas(self, changed: TopicPartitions | None = None, *, only_followed: bool = False) -> None:
+        """All brokers lead and follow as the controller has it. only_followed: not needed, as followers fetch.
+
+        changed: only these partitions, None for all.
+        """
+        if only_followed:
+            return
+        for replication in self._running():
+            if changed is None:
                 replication.apply_all()
+            else:
+                for topic, partition in changed:
+                    if topic.topic_id not in self._new:
+                        replication.apply_partitions(topic, (partition,))
 
     @property
     def announces_deadlines(self) -> bool:
@@ -157,7 +166,7 @@ class ReplicatedLogStore:
         for logs in self._nodes.values():
             logs.expire(now_ms=now_ms)
 
-    def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+    def _on_topic_change(self, change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
         is_new = change in (TopicChange.CREATED, TopicChange.PARTITIONS_ADDED) and self._write_metadata is not None
         if change is TopicChange.DELETED:
             self._new.pop(topic.topic_id, None)
@@ -167,8 +176,8 @@ class ReplicatedLogStore:
             if change is TopicChange.DELETED:
                 replication.drop_topic(topic)
             elif topic.topic_id not in self._new:
-                replication.apply_topic(topic)
-        for partition in topic.partitions:
+                replication.apply_partitions(topic, partitions)
+        for partition in partitions:
             key = (topic.topic_id, partition.index)
             if change is TopicChange.DELETED:
                 for logs in self._nodes.values():

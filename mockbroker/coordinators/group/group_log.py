@@ -81,7 +81,7 @@ class GroupLog:
 
     # Leading and loading.
 
-    def topic_changed(self, change: TopicChange, topic: Topic) -> None:
+    def topic_changed(self, change: TopicChange, topic: Topic, _: object) -> None:
         """Mark empty partitions as loaded, and unload those that this node leads no longer.
 
         `load_led_partitions` loads the others.

@@ -117,7 +117,7 @@ class ShareStateLog:
         self.loading.require_finished(shard)
         return shard in self._snapshots
 
-    def topic_changed(self, change: TopicChange, topic: Topic) -> None:
+    def topic_changed(self, change: TopicChange, topic: Topic, _: object) -> None:
         """Load and unload shards as leaders change, and delete the state of deleted topics."""
         if topic.name == _TOPIC_NAME:
             if change is TopicChange.DELETED:

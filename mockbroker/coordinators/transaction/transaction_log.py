@@ -85,7 +85,7 @@ class TransactionLog:
         """The level of transaction.version, which may change at any time (UpdateFeatures)."""
         return self._cluster.features.get("transaction.version", 0)
 
-    def topic_changed(self, change: TopicChange, topic: Topic) -> None:
+    def topic_changed(self, change: TopicChange, topic: Topic, _: object) -> None:
         """Unload everything when the topic was deleted: all transactional ids are gone, and a new topic is empty."""
         if topic.name != _TOPIC_NAME or change is not TopicChange.DELETED:
             return

@@ -17,7 +17,8 @@ from mockbroker.handlers.shared.authorize import AclOperation, authorize_cluster
 from mockbroker.handlers.shared.controller_timeout import check_controller_timeout
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import leadership
-from mockbroker.state.metadata.leadership import ElectionType
+from mockbroker.state.metadata.leadership import ElectionType, PlannedChange
+from mockbroker.state.metadata.record_limit import RECORDS_MAX, check_record_count
 
 _ELECTION_TYPES = {0: ElectionType.PREFERRED, 1: ElectionType.UNCLEAN}
 #: Before this version a response has errors in its rows only.
@@ -37,6 +38,9 @@ def elect_leaders(request: ElectLeadersRequest, ctx: Context) -> Outcome:
 def _run_elections(request: ElectLeadersRequest, ctx: Context) -> ElectLeadersResponse:
     """Run elections; for all partitions, those that need no election are omitted.
 
+    All are planned before the first one is run: a partition that is named twice gets two leader epochs.
+    Raises: POLICY_VIOLATION, and nothing is elected; UNKNOWN_SERVER_ERROR after so many elections that Kafka's
+    QuorumController fills a batch of records, and then appends an empty one.
     Source: Kafka's ReplicationControlManager.electLeaders; pinned by the scenarios *_by_request of tests/nodes.
     """
     authorize_cluster(AclOperation.ALTER, ctx)
@@ -46,20 +50,24 @@ def _run_elections(request: ElectLeadersRequest, ctx: Context) -> ElectLeadersRe
     kind = _ELECTION_TYPES.get(request.election_type)
     if kind is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    planned: list[PlannedChange] = []
     if request.topic_partitions is None:
         rows = [
             ReplicaElectionResult(
-                topic.name, _elect_partitions(topic.name, range(len(topic.partitions)), kind, ctx, all_=True)
+                topic.name, _plan_elections(topic.name, range(len(topic.partitions)), kind, ctx, planned, all_=True)
             )
             for topic in ctx.cluster.metadata.topics()
         ]
     else:
         rows = [
-            ReplicaElectionResult(row.topic, _elect_partitions(row.topic, row.partitions, kind, ctx))
+            ReplicaElectionResult(row.topic, _plan_elections(row.topic, row.partitions, kind, ctx, planned))
             for row in request.topic_partitions
         ]
+    check_record_count(len(planned))
     assert ctx.cluster.controller is not None
-    ctx.cluster.controller.apply_leader_changes(now_ms=ctx.now_ms)
+    ctx.cluster.controller.apply_changes(planned, now_ms=ctx.now_ms)
+    if len(planned) == RECORDS_MAX:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return ElectLeadersResponse(replica_election_results=rows)
 
 
@@ -77,15 +85,23 @@ def _refused_rows(request: ElectLeadersRequest, error: KafkaError) -> list[Repli
     ]
 
 
-def _elect_partitions(
-    topic: str, indexes: Iterable[int], kind: ElectionType, ctx: Context, *, all_: bool = False
+def _plan_elections(
+    topic: str,
+    indexes: Iterable[int],
+    kind: ElectionType,
+    ctx: Context,
+    planned: list[PlannedChange],
+    *,
+    all_: bool = False,
 ) -> list[PartitionResult]:
+    """The rows of a topic; its elections are added to the planned ones."""
     assert ctx.cluster.controller is not None
     rows = []
     for index in indexes:
         row = PartitionResult(index, error_message=None)
         try:
-            leadership.elect_leader(ctx.cluster.metadata, topic, index, kind, ctx.cluster.controller.rules)
+            rules = ctx.cluster.controller.rules
+            planned.append(leadership.plan_election(ctx.cluster.metadata, topic, index, kind, rules))
         except KafkaError as error:
             if all_ and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.error_codes import ErrorCode
 from kwire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,28 +21,31 @@ from mockbroker.engine.outcome import Outcome, Reply
 from mockbroker.handlers.shared.authorize import AclOperation, authorize_cluster
 from mockbroker.handlers.shared.controller_timeout import check_controller_timeout
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.metadata.reassignment import cancel_reassignment, reassign_partition
+from mockbroker.state.metadata.leadership import PlannedChange
+from mockbroker.state.metadata.reassignment import plan_cancellation, plan_reassignment
+from mockbroker.state.metadata.record_limit import RECORDS_MAX
 from mockbroker.state.metadata.topics import Topic
 
 
 def alter_partition_reassignments(request: AlterPartitionReassignmentsRequest, ctx: Context) -> Outcome:
-    """Start or cancel reassignments; rows fail one by one.
+    """Start or cancel reassignments; rows fail one by one, those beyond the limit of records too.
 
-    Pinned by the story replicas_are_reassigned of tests/nodes.
+    All are planned before the first one starts. Pinned by the story replicas_are_reassigned of tests/nodes.
     """
     authorize_cluster(AclOperation.ALTER, ctx)
     if not request.topics:
         return Reply(AlterPartitionReassignmentsResponse())
     check_controller_timeout(request.timeout_ms)
     allow = request.allow_replication_factor_change
+    planned: list[PlannedChange] = []
     rows = [
         ReassignableTopicResponse(
-            topic.name, [_reassign_partition(topic.name, row, ctx, allow=allow) for row in topic.partitions]
+            topic.name, [_plan_row(topic.name, row, ctx, planned, allow=allow) for row in topic.partitions]
         )
         for topic in request.topics
     ]
     assert ctx.cluster.controller is not None
-    ctx.cluster.controller.apply_leader_changes(now_ms=ctx.now_ms)
+    ctx.cluster.controller.apply_changes(planned, now_ms=ctx.now_ms)
     return Reply(
         AlterPartitionReassignmentsResponse(allow_replication_factor_change=allow, error_message=None, responses=rows)
     )
@@ -61,16 +65,21 @@ def refuse_alter_partition_reassignments(
     return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message, responses=rows)
 
 
-def _reassign_partition(
-    name: str, row: ReassignablePartition, ctx: Context, *, allow: bool
+def _plan_row(
+    name: str, row: ReassignablePartition, ctx: Context, planned: list[PlannedChange], *, allow: bool
 ) -> ReassignablePartitionResponse:
+    """The response to a row; its change is added to the planned ones."""
     assert ctx.cluster.controller is not None
     metadata, rules, index = ctx.cluster.metadata, ctx.cluster.controller.rules, row.partition_index
     try:
         if row.replicas is None:
-            cancel_reassignment(metadata, name, index, rules)
+            change = plan_cancellation(metadata, name, index, rules)
         else:
-            reassign_partition(metadata, name, index, row.replicas, rules, may_change_factor=allow)
+            change = plan_reassignment(metadata, name, index, row.replicas, rules, may_change_factor=allow)
+        if not change.is_empty:
+            if len(planned) == RECORDS_MAX:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            planned.append(change)
     except KafkaError as error:
         return ReassignablePartitionResponse(index, error.code, error.message)
     return ReassignablePartitionResponse(index, error_message=None)

@@ -213,7 +213,7 @@ class ShareControlLog:
         index = self._indexes.find_index(partition_key)
         return None if index is None else index.recovery
 
-    def on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+    def on_topic_change(self, change: TopicChange, topic: Topic, _: object) -> None:
         """Remove the indexes of a deleted topic."""
         if change is TopicChange.DELETED:
             self._indexes.remove_topic(topic.topic_id)

@@ -47,7 +47,10 @@ class TopicChange(Enum):
     LEADER_CHANGED = "leader changed"
 
 
-TopicListener = Callable[[TopicChange, Topic], None]
+#: Gets the change, its topic, and the partitions that are new, have another leader or are gone.
+TopicListener = Callable[[TopicChange, Topic, Sequence[Partition]], None]
+#: The id of a topic, and the indexes of its partitions that have changed; None: the topic as a whole.
+ChangedIndexes = tuple[bytes, tuple[int, ...] | None]
 
 
 class ClusterImage(msgspec.Struct):
@@ -57,7 +60,7 @@ class ClusterImage(msgspec.Struct):
     which groups detect changed topics. created_version: the version of the last new topic.
     partition_changes: the number of changes of replicas, ISRs and eligible leader replicas. fenced: brokers that are
     down, or treated so. in_controlled_shutdown: those that were stopped cleanly. is_cold: internal topics are not
-    created on first use. changed_topics: the id of a topic for each change of it, None if they are not collected.
+    created on first use. changed_topics: what has changed, an entry for each change, None if they are not collected.
     before_deletion: is called with a topic before it is deleted, and may raise a KafkaError that refuses it.
     """
 
@@ -70,7 +73,7 @@ class ClusterImage(msgspec.Struct):
     fenced: set[int] = msgspec.field(default_factory=set)
     in_controlled_shutdown: set[int] = msgspec.field(default_factory=set)
     is_cold: bool = False
-    changed_topics: list[bytes] | None = None
+    changed_topics: list[ChangedIndexes] | None = None
     before_deletion: Callable[[Topic], None] | None = None
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
     _names_by_folded: dict[str, list[str]] = msgspec.field(default_factory=dict)
@@ -78,7 +81,7 @@ class ClusterImage(msgspec.Struct):
     _listeners: list[TopicListener] = msgspec.field(default_factory=list)
 
     def add_listener(self, listener: TopicListener) -> None:
-        """Call `listener(change, topic)` after each change of a topic."""
+        """Call `listener(change, topic, partitions)` after each change of a topic."""
         self._listeners.append(listener)
 
     def remove_listener(self, listener: TopicListener) -> None:
@@ -149,7 +152,7 @@ class ClusterImage(msgspec.Struct):
         self._by_name[topic.name] = topic
         self._names_by_folded.setdefault(_fold_name(topic.name), []).append(topic.name)
         self._by_id[topic.topic_id] = topic
-        self._notify(TopicChange.CREATED, topic)
+        self._notify(TopicChange.CREATED, topic, topic.partitions)
         return topic
 
     def create_topic(
@@ -186,7 +189,7 @@ class ClusterImage(msgspec.Struct):
         if not self._names_by_folded[folded]:
             del self._names_by_folded[folded]
         del self._by_id[topic.topic_id]
-        self._notify(TopicChange.DELETED, topic)
+        self._notify(TopicChange.DELETED, topic, topic.partitions)
 
     def plan_partitions(
         self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None
@@ -225,25 +228,25 @@ class ClusterImage(msgspec.Struct):
     def add_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Add planned partitions to a topic."""
         topic.partitions.extend(partitions)
-        self._notify(TopicChange.PARTITIONS_ADDED, topic)
+        self._notify(TopicChange.PARTITIONS_ADDED, topic, partitions)
 
     def remove_partitions(self, topic: Topic, count: int) -> None:
         """Remove the partitions from this number on, to which nothing was written: their creation is undone."""
         del topic.partitions[count:]
-        self._notify(TopicChange.PARTITIONS_ADDED, topic)
+        self._notify(TopicChange.PARTITIONS_ADDED, topic, topic.partitions)
 
-    def mark_changed(self, topic: Topic) -> None:
-        """Replicas, the ISR or eligible leader replicas of a partition of this topic have changed."""
+    def mark_changed(self, topic: Topic, partition: Partition | None = None) -> None:
+        """Replicas, the ISR or eligible leader replicas of a partition have changed, or of all of this topic."""
         self.partition_changes += 1
         if self.changed_topics is not None:
-            self.changed_topics.append(topic.topic_id)
+            self.changed_topics.append((topic.topic_id, None if partition is None else (partition.index,)))
 
     def change_leader(self, topic: Topic, partition_index: int, leader: int) -> None:
         """Change the leader of a partition (-1: to none) in the next leader epoch."""
         partition = topic.partitions[partition_index]
         partition.leader = leader
         partition.leader_epoch += 1
-        self._notify(TopicChange.LEADER_CHANGED, topic)
+        self._notify(TopicChange.LEADER_CHANGED, topic, (partition,))
 
     def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:
         """The node that coordinates this group, transactional id or share partition ("group:topicId:partition").
@@ -308,14 +311,16 @@ class ClusterImage(msgspec.Struct):
         down = tuple(replica for replica in replicas if replica in self.fenced)
         return Partition(index, living[0], 0, replicas, living, down)
 
-    def _notify(self, change: TopicChange, topic: Topic) -> None:
+    def _notify(self, change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
         self.version += 1
         if self.changed_topics is not None:
-            self.changed_topics.append(topic.topic_id)
+            is_whole = change in (TopicChange.CREATED, TopicChange.DELETED) or partitions is topic.partitions
+            indexes = None if is_whole else tuple(partition.index for partition in partitions)
+            self.changed_topics.append((topic.topic_id, indexes))
         if change is TopicChange.CREATED:
             self.created_version = self.version
         for listener in list(self._listeners):
-            listener(change, topic)
+            listener(change, topic, partitions)
 
     def _place_replicas(self, count: int, factor: int) -> list[tuple[int, ...]]:
         living = [node_id for node_id in self.node_ids if node_id not in self.fenced]

@@ -264,7 +264,7 @@ class Configs:
         """Configure internal topics when they are created, and remove the configuration of deleted topics."""
         metadata.add_listener(self._on_topic_change)
 
-    def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+    def _on_topic_change(self, change: TopicChange, topic: Topic, _: object) -> None:
         resource = Resource(ResourceKind.TOPIC, topic.name)
         if change is TopicChange.DELETED:
             self.remove_overrides(resource)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from enum import Enum
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage
-from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
+from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey, TopicPartitions
 
 if TYPE_CHECKING:
     from mockbroker.state.replication.leader_replicas import IsrChange
@@ -60,6 +59,23 @@ class PartitionTarget(msgspec.Struct):
         return cls(partition.isr, partition.replicas, partition.adding, partition.removing)
 
 
+class PlannedChange(msgspec.Struct, frozen=True):
+    """What becomes of a partition, as in a record of the metadata log.
+
+    values: of the fields that change. leader: of the next leader epoch, None if none begins.
+    """
+
+    topic: Topic
+    partition: Partition
+    values: dict[str, Nodes]
+    leader: int | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not self.values and self.leader is None
+
+
 def change_partition(
     metadata: ClusterImage,
     topic: Topic,
@@ -69,8 +85,23 @@ def change_partition(
     *,
     election: ElectionType | None = None,
     crashed: int | None = None,
-) -> bool:
-    """Change a partition towards a target as far as the rules allow; returns whether anything has changed.
+) -> None:
+    """Plan a change as `plan_change`, and apply it."""
+    planned = plan_change(metadata, topic, partition, target, rules, election=election, crashed=crashed)
+    apply_change(metadata, planned)
+
+
+def plan_change(
+    metadata: ClusterImage,
+    topic: Topic,
+    partition: Partition,
+    target: PartitionTarget,
+    rules: ElectionRules,
+    *,
+    election: ElectionType | None = None,
+    crashed: int | None = None,
+) -> PlannedChange:
+    """The change of a partition towards a target, as far as the rules allow.
 
     election: by default any replica may lead rather than none, if the topic allows it. crashed: a broker that may have
     lost records in a crash, and is not eligible.
@@ -94,18 +125,24 @@ def change_partition(
         last_known = (partition.leader,)
     elif rules.has_elr and has_new_leader_epoch and leader != NO_LEADER:
         last_known = ()
-    before = _CHANGEABLE_FIELDS(partition)
-    partition.isr, partition.replicas = isr, target.replicas
-    partition.adding, partition.removing = target.adding, target.removing
-    partition.elr, partition.last_known_elr = elr, last_known
+    wanted = (isr, target.replicas, target.adding, target.removing, elr, last_known)
+    values = {name: value for name, value in zip(_FIELDS, wanted, strict=True) if getattr(partition, name) != value}
+    return PlannedChange(topic, partition, values, leader if has_new_leader_epoch else None)
+
+
+#: The fields of a partition that a change sets, without its leader.
+_FIELDS = ("isr", "replicas", "adding", "removing", "elr", "last_known_elr")
+
+
+def apply_change(metadata: ClusterImage, planned: PlannedChange) -> None:
+    """Change a partition as it was planned; others of the same request may have changed it since."""
+    topic, partition = planned.topic, planned.partition
+    for name, value in planned.values.items():
+        setattr(partition, name, value)
     partition.offline = tuple(node for node in partition.replicas if node in metadata.fenced)
-    metadata.mark_changed(topic)
-    if has_new_leader_epoch:
-        metadata.change_leader(topic, partition.index, leader)
-    return has_new_leader_epoch or bool(before != _CHANGEABLE_FIELDS(partition))
-
-
-_CHANGEABLE_FIELDS = attrgetter("isr", "replicas", "adding", "removing", "elr", "last_known_elr", "leader")
+    metadata.mark_changed(topic, partition)
+    if planned.leader is not None:
+        metadata.change_leader(topic, partition.index, planned.leader)
 
 
 def _complete_reassignment(target: PartitionTarget) -> None:
@@ -188,25 +225,30 @@ def unfence_broker(metadata: ClusterImage, node_id: int, rules: ElectionRules) -
             change_partition(metadata, topic, partition, PartitionTarget.from_partition(partition), rules)
 
 
-def expand_isr(metadata: ClusterImage, rules: ElectionRules, *, running: Collection[int]) -> None:
-    """Add every running replica to the ISR where the leader runs; this completes waiting reassignments."""
-    for topic in metadata.topics():
-        for partition in topic.partitions:
-            if partition.leader not in running:
-                continue
-            followers = [node for node in partition.replicas if node in running and node not in metadata.fenced]
-            out_of_sync = tuple(node for node in followers if node not in partition.isr)
-            if out_of_sync:
-                target = PartitionTarget.from_partition(partition)
-                target.isr += out_of_sync
-                change_partition(metadata, topic, partition, target, rules)
+def expand_isr(
+    metadata: ClusterImage, changed: TopicPartitions, rules: ElectionRules, *, running: Collection[int]
+) -> None:
+    """Add every running replica to the ISR where the leader runs; this completes waiting reassignments.
+
+    changed: the partitions that may need it.
+    """
+    for topic, partition in changed:
+        if partition.leader not in running:
+            continue
+        followers = [node for node in partition.replicas if node in running and node not in metadata.fenced]
+        out_of_sync = tuple(node for node in followers if node not in partition.isr)
+        if out_of_sync:
+            target = PartitionTarget.from_partition(partition)
+            target.isr += out_of_sync
+            change_partition(metadata, topic, partition, target, rules)
 
 
 def alter_isr(
     metadata: ClusterImage, key: TopicPartitionKey, leader: int, change: IsrChange, rules: ElectionRules
-) -> None:
+) -> tuple[Topic, Partition]:
     """Change the ISR of a partition (AlterPartition); this can complete a reassignment.
 
+    Returns: the partition.
     Raises: UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, INVALID_REQUEST; INVALID_UPDATE_VERSION where the ISR is another one
     already; INELIGIBLE_REPLICA for a broker that is fenced or about to stop.
     Source: Kafka's ReplicationControlManager.validateAlterPartitionData.
@@ -230,12 +272,13 @@ def alter_isr(
     target = PartitionTarget.from_partition(partition)
     target.isr = change.isr
     change_partition(metadata, topic, partition, target, rules)
+    return topic, partition
 
 
-def elect_leader(
+def plan_election(
     metadata: ClusterImage, topic_name: str, partition_index: int, election: ElectionType, rules: ElectionRules
-) -> None:
-    """Elect a leader on request.
+) -> PlannedChange:
+    """The election of a leader on request.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED where the preferred one leads, or for an unclean election
     where there is a leader; PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
@@ -250,8 +293,10 @@ def elect_leader(
         led = f"node {partition.leader} leads {topic_name}-{partition_index} already"
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"an election is not needed: {led}")
     target = PartitionTarget.from_partition(partition)
-    if not change_partition(metadata, topic, partition, target, rules, election=election):
+    planned = plan_change(metadata, topic, partition, target, rules, election=election)
+    if planned.is_empty:
         raise KafkaError(code)
+    return planned
 
 
 def find_partition(metadata: ClusterImage, topic_name: str, partition_index: int) -> tuple[Topic, Partition]:

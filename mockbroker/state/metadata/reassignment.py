@@ -8,10 +8,16 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import placement
 from mockbroker.state.metadata.cluster_image import ClusterImage
-from mockbroker.state.metadata.leadership import ElectionRules, PartitionTarget, change_partition, find_partition
+from mockbroker.state.metadata.leadership import (
+    ElectionRules,
+    PartitionTarget,
+    PlannedChange,
+    find_partition,
+    plan_change,
+)
 
 
-def reassign_partition(
+def plan_reassignment(
     metadata: ClusterImage,
     topic_name: str,
     partition_index: int,
@@ -19,8 +25,8 @@ def reassign_partition(
     rules: ElectionRules,
     *,
     may_change_factor: bool,
-) -> None:
-    """Start to move a partition to these replicas; it ends when all new ones are in sync.
+) -> PlannedChange:
+    """The start of moving a partition to these replicas; the move ends when all new ones are in sync.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
     """
@@ -37,11 +43,13 @@ def reassign_partition(
     # The adding and removing replicas of an ongoing reassignment stay where this one has none.
     change.removing = removing or change.removing
     change.adding = adding or change.adding
-    change_partition(metadata, topic, partition, change, rules)
+    return plan_change(metadata, topic, partition, change, rules)
 
 
-def cancel_reassignment(metadata: ClusterImage, topic_name: str, partition_index: int, rules: ElectionRules) -> None:
-    """Cancel a reassignment.
+def plan_cancellation(
+    metadata: ClusterImage, topic_name: str, partition_index: int, rules: ElectionRules
+) -> PlannedChange:
+    """The end of a reassignment that is cancelled.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICA_ASSIGNMENT where none of the former
     replicas is in sync, and the topic allows no unclean election.
@@ -59,4 +67,4 @@ def cancel_reassignment(metadata: ClusterImage, topic_name: str, partition_index
                 "an unclean leader election.",
             )
         isr = replicas[:1]
-    change_partition(metadata, topic, partition, PartitionTarget(isr, replicas, (), ()), rules)
+    return plan_change(metadata, topic, partition, PartitionTarget(isr, replicas, (), ()), rules)

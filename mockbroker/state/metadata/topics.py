@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
@@ -92,6 +92,10 @@ class Topic(msgspec.Struct):
     def replication_factor(self) -> int:
         """The number of replicas of the first partition, as CreateTopics reports it."""
         return len(self.partitions[0].replicas)
+
+
+#: Partitions with their topics.
+TopicPartitions = Collection[tuple[Topic, Partition]]
 
 
 def validate_topic_name(name: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from mockbroker.state.metadata.cluster_image import Topic, TopicChange
+from mockbroker.state.metadata.topics import Partition, TopicPartitionKey
 from mockbroker.state.settings import Settings
 from mockbroker.state.share.acquisition_locks import AcquisitionLocks
 from mockbroker.state.share.dead_letter import DeadLetter
@@ -15,6 +16,8 @@ from mockbroker.state.share.share_rules import RELEASED, ShareRules
 from mockbroker.state.timers import EarliestDeadline
 
 WakeKey = tuple[Hashable, ...]
+#: A group, a topic id and a partition index.
+_Key = tuple[str, bytes, int]
 
 
 def wake_key(group_id: str, topic_id: bytes, partition_index: int) -> WakeKey:
@@ -48,7 +51,8 @@ class SharePartitions:
         self._send_dead_letter = send_dead_letter
         self._serves_dead_letters = serves_dead_letters
         self._locks = AcquisitionLocks(earliest)
-        self._partitions: dict[tuple[str, bytes, int], SharePartition] = {}
+        self._partitions: dict[_Key, SharePartition] = {}
+        self._groups: dict[TopicPartitionKey, dict[str, None]] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -67,6 +71,7 @@ class SharePartitions:
         key = (group_id, topic_id, partition_index)
         partition = self._partitions.get(key)
         if partition is None:
+            self._groups.setdefault(key[1:], {})[group_id] = None
             partition = self._partitions[key] = SharePartition(
                 settings,
                 key=key,
@@ -89,26 +94,34 @@ class SharePartitions:
 
     def remove_failed(self, partition: SharePartition) -> None:
         """Remove a partition that could not be loaded, so that the next fetch tries again; it keeps its error."""
-        if self._partitions.get(partition.key) is partition:
-            del self._partitions[partition.key]
+        if self._partitions.get(partition.key) is not partition:
+            return
+        group_id, topic_id, index = partition.key
+        del self._partitions[partition.key]
+        groups = self._groups[topic_id, index]
+        del groups[group_id]
+        if not groups:
+            del self._groups[topic_id, index]
 
     def drop_group(self, group_id: str) -> None:
         """Drop all partitions of a group that has no sessions left here (share-semantics 4.6)."""
-        self._drop_matching(lambda key: key[0] == group_id)
+        self._drop([key for key in self._partitions if key[0] == group_id])
 
     def drop_all(self) -> None:
         """Drop all partitions: share groups have been switched off."""
-        self._drop_matching(lambda key: True)
+        self._drop(list(self._partitions))
 
-    def on_topic_change(self, change: TopicChange, topic: Topic, *, node_id: int) -> None:
+    def on_topic_change(self, node_id: int, change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Drop, in every group, the partitions that this node does not lead any more (share-semantics 2.11)."""
-        if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
-            partitions = [] if change is TopicChange.DELETED else topic.partitions
-            led = {partition.index for partition in partitions if partition.leader == node_id}
-            self._drop_matching(lambda key: key[1] == topic.topic_id and key[2] not in led)
+        if change not in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
+            return
+        for partition in partitions:
+            if change is TopicChange.DELETED or partition.leader != node_id:
+                groups = self._groups.get((topic.topic_id, partition.index), ())
+                self._drop([(group_id, topic.topic_id, partition.index) for group_id in groups])
 
-    def _drop_matching(self, matches: Callable[[tuple[str, bytes, int]], bool]) -> None:
-        for key in [key for key in self._partitions if matches(key)]:
+    def _drop(self, keys: Iterable[_Key]) -> None:
+        for key in keys:
             self.drop_partition(self._partitions[key])
 
     def next_deadline_ms(self) -> int | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Topic, TopicChange
-from mockbroker.state.metadata.topics import TopicPartitionKey
+from mockbroker.state.metadata.topics import TopicPartitionKey, TopicPartitions
 from mockbroker.state.settings import Settings, read_int
 from mockbroker.state.storage.memory_budget import MemoryBudget
 from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
@@ -60,8 +60,11 @@ class ClusterLogs(Protocol):
     def mark_node_up(self, node_id: int) -> None:
         """A broker runs again."""
 
-    def update_replicas(self, *, only_followed: bool = False) -> None:
-        """Update replicas and high watermarks after elections and ISR changes."""
+    def update_replicas(self, changed: TopicPartitions | None = None, *, only_followed: bool = False) -> None:
+        """Update replicas and high watermarks after elections and ISR changes.
+
+        changed: only those of these partitions, None for all.
+        """
 
     @property
     def announces_deadlines(self) -> bool:
@@ -209,14 +212,18 @@ class LogStore:
         """A broker runs again; with `update_replicas` its replicas follow where there is a leader."""
         self._stopped_nodes.discard(node_id)
 
-    def update_replicas(self, *, only_followed: bool = False) -> None:
+    def update_replicas(self, changed: TopicPartitions | None = None, *, only_followed: bool = False) -> None:
         """Update replicas and high watermarks after elections and ISR changes.
 
-        only_followed: only partitions with a running follower, whose next fetch moves the high watermark.
+        changed: only those of these partitions, None for all. only_followed: only partitions with a running follower,
+        whose next fetch moves the high watermark.
         """
-        for topic_id, index in list(self._logs):
+        keys: Iterable[TopicPartitionKey] = list(self._logs)
+        if changed is not None:
+            keys = [(topic.topic_id, partition.index) for topic, partition in changed]
+        for topic_id, index in keys:
             partition = self._metadata.find_partition(topic_id, index)
-            if partition is not None:
+            if partition is not None and (topic_id, index) in self._logs:
                 living = set(partition.replicas) - self._stopped_nodes - {partition.leader}
                 if living or not only_followed:
                     self._update_replicas_of((topic_id, index))
@@ -305,10 +312,10 @@ class LogStore:
         leader = topic.partitions[key[1]].leader
         return FoundLog(topic.name, log, None if leader < 0 else leader)
 
-    def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+    def _on_topic_change(self, change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
         if change not in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
             return  # The logs of new partitions are created on first use.
-        for partition in topic.partitions:
+        for partition in partitions:
             key = (topic.topic_id, partition.index)
             if change is TopicChange.DELETED:
                 deleted = self._logs.pop(key, None)

@@ -89,15 +89,21 @@ def test_an_assignment_by_hand_decides_leader_and_replicas() -> None:
 
 def test_every_change_increments_the_version_and_calls_the_listeners() -> None:
     metadata = make_image()
-    changes: list[tuple[TopicChange, str]] = []
-    metadata.add_listener(lambda change, topic: changes.append((change, topic.name)))
+    changes: list[tuple[TopicChange, str, list[int]]] = []
+    metadata.add_listener(
+        lambda change, topic, partitions: changes.append((change, topic.name, [each.index for each in partitions]))
+    )
     topic = metadata.create_topic("t")
     metadata.add_partitions(topic, metadata.plan_partitions(topic, 2))
     metadata.change_leader(topic, 1, -1)
     metadata.delete_topic(topic)
 
-    names = ("CREATED", "PARTITIONS_ADDED", "LEADER_CHANGED", "DELETED")
-    assert changes == [(TopicChange[name], "t") for name in names]
+    assert changes == [
+        (TopicChange.CREATED, "t", [0]),
+        (TopicChange.PARTITIONS_ADDED, "t", [1]),
+        (TopicChange.LEADER_CHANGED, "t", [1]),
+        (TopicChange.DELETED, "t", [0, 1]),
+    ]
     assert metadata.version == 4
     assert metadata.topic("t") is None
     assert metadata.topic_by_id(topic.topic_id) is None

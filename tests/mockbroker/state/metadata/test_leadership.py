@@ -12,7 +12,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import leadership
 from mockbroker.state.metadata.cluster_image import ClusterImage, Partition
 from mockbroker.state.metadata.leadership import NO_LEADER, ElectionRules, ElectionType
-from mockbroker.state.metadata.reassignment import cancel_reassignment, reassign_partition
+from mockbroker.state.metadata.reassignment import plan_cancellation, plan_reassignment
 from tests.support.raises_code import raises_code
 
 
@@ -40,18 +40,26 @@ class Cluster:
         if has_crashed:
             leadership.fence_broker(self.metadata, node, self.rules, has_crashed=True)
         leadership.unfence_broker(self.metadata, node, self.rules)
-        leadership.expand_isr(self.metadata, self.rules, running=set(range(4)) - self.metadata.fenced)
+        self.expand_isr(*set(range(4)) - self.metadata.fenced)
+
+    def expand_isr(self, *running: int) -> None:
+        leadership.expand_isr(self.metadata, [(self.topic, self.partition)], self.rules, running=running)
 
     def elect(self, election: ElectionType, index: int = 0) -> ErrorCode:
         try:
-            leadership.elect_leader(self.metadata, "t", index, election, self.rules)
+            planned = leadership.plan_election(self.metadata, "t", index, election, self.rules)
         except KafkaError as error:
             return error.code
+        leadership.apply_change(self.metadata, planned)
         return ErrorCode.NONE
 
     def reassign(self, *replicas: int, may_change_factor: bool = True) -> None:
-        reassign_partition(self.metadata, "t", 0, replicas, self.rules, may_change_factor=may_change_factor)
-        leadership.expand_isr(self.metadata, self.rules, running=set(range(4)) - self.metadata.fenced)
+        planned = plan_reassignment(self.metadata, "t", 0, replicas, self.rules, may_change_factor=may_change_factor)
+        leadership.apply_change(self.metadata, planned)
+        self.expand_isr(*set(range(4)) - self.metadata.fenced)
+
+    def cancel(self) -> None:
+        leadership.apply_change(self.metadata, plan_cancellation(self.metadata, "t", 0, self.rules))
 
 
 @pytest.fixture
@@ -118,7 +126,7 @@ def test_a_replica_is_not_in_sync_with_a_stopped_leader() -> None:
     cluster = Cluster((0, 1, 2))
     cluster.stop(1)
     leadership.unfence_broker(cluster.metadata, 1, cluster.rules)
-    leadership.expand_isr(cluster.metadata, cluster.rules, running={1, 2, 3})
+    cluster.expand_isr(1, 2, 3)
 
     assert cluster.partition.isr == (0, 2)
 
@@ -175,11 +183,11 @@ def test_fewer_copies_than_before_have_to_be_all_in_sync() -> None:
 def test_a_cancelled_reassignment_leaves_the_old_replicas(cluster: Cluster) -> None:
     cluster.stop(3)
     cluster.reassign(3, 1)
-    cancel_reassignment(cluster.metadata, "t", 0, cluster.rules)
+    cluster.cancel()
 
     assert (cluster.partition.replicas, cluster.partition.isr) == ((1, 0), (0, 1))
     with raises_code(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS):
-        cancel_reassignment(cluster.metadata, "t", 0, cluster.rules)
+        cluster.cancel()
 
 
 @pytest.mark.parametrize(("unclean", "is_refused"), [(False, True), (True, False)])
@@ -192,9 +200,9 @@ def test_cancelling_a_reassignment_may_lose_records_where_the_topic_allows_it(un
     cluster.partition.isr = (2,)
     if is_refused:
         with raises_code(ErrorCode.INVALID_REPLICA_ASSIGNMENT):
-            cancel_reassignment(cluster.metadata, "t", 0, cluster.rules)
+            cluster.cancel()
     else:
-        cancel_reassignment(cluster.metadata, "t", 0, cluster.rules)
+        cluster.cancel()
 
         assert (cluster.partition.replicas, cluster.partition.leader) == ((0, 1), 0)
 
