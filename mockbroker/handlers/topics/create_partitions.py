@@ -20,24 +20,25 @@ from mockbroker.handlers.shared.mutation_quota import record_partition_changes
 from mockbroker.handlers.topics.topics import PARTITIONS_MAX
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.java.hash_order import JavaMap
+from mockbroker.state.metadata.record_limit import RECORDS_MAX, check_row_count
 from mockbroker.state.metadata.topics import java_hash
 
 
 def create_partitions(request: CreatePartitionsRequest, ctx: Context) -> Outcome:
     """Add partitions to each topic, or with validate_only only check it; rows fail one by one, in Kafka's order.
 
-    Raises: POLICY_VIOLATION.
+    Raises: POLICY_VIOLATION for too many partitions in all, and for too many rows that the controller gets.
     Pinned by the conversations other-create-partitions-errors and other-create-partitions-many.
     """
     named = Counter(topic.name for topic in request.topics)
+    single = [topic for topic in request.topics if named[topic.name] == 1]
     if ctx.cluster.release.admin.limits_added_partitions:
-        _check_added_count([topic for topic in request.topics if named[topic.name] == 1], ctx)
+        _check_added_count(single, ctx)
     rows = [CreatePartitionsTopicResult(name, *_DUPLICATE_TOPIC) for name, times in named.items() if times > 1]
-    if any(
-        named[topic.name] == 1 and is_authorized(AclOperation.ALTER, ResourceType.TOPIC, topic.name, ctx)
-        for topic in request.topics
-    ):
+    if any(_may_alter(topic, ctx) for topic in single):
         check_controller_timeout(request.timeout_ms)
+    if len(single) > RECORDS_MAX:
+        check_row_count(sum(_may_alter(topic, ctx) for topic in single))
     additions = _PartitionAdditions(ctx, validate_only=request.validate_only)
     for topic in _in_set_order(request.topics):
         if named[topic.name] > 1:
@@ -50,6 +51,10 @@ def create_partitions(request: CreatePartitionsRequest, ctx: Context) -> Outcome
             row.error_code, row.error_message = error.code, error.message
         rows.append(row)
     return Reply(CreatePartitionsResponse(results=rows))
+
+
+def _may_alter(topic: CreatePartitionsTopic, ctx: Context) -> bool:
+    return is_authorized(AclOperation.ALTER, ResourceType.TOPIC, topic.name, ctx)
 
 
 def _in_set_order(topics: Sequence[CreatePartitionsTopic]) -> list[CreatePartitionsTopic]:

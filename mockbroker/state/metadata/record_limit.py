@@ -24,6 +24,15 @@ def check_record_count(count: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
+def check_row_count(count: int) -> None:
+    """Refuse a whole request with too many rows, whose results Kafka's controller collects as it does records.
+
+    Raises: POLICY_VIOLATION.
+    """
+    if count > RECORDS_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the request has {count} rows, more than {RECORDS_MAX}")
+
+
 def count_config_records(
     resource: Resource, before: Mapping[str, str], after: Mapping[str, str], named: Collection[str], *, has_elr: bool
 ) -> int:

@@ -1,4 +1,4 @@
-"""Requests that cause more than 10,000 records of the metadata log. Source: answers of a real 4.4.0."""
+"""Requests that cause more than 10,000 records of the metadata log. Source: answers of a real 4.4.0 (and 4.3.0)."""
 
 from __future__ import annotations
 
@@ -132,3 +132,89 @@ def test_topics_beyond_the_limit_are_not_deleted() -> None:
     assert codes(rows[:LIMIT]) == {0}
     assert rows[LIMIT].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [topic.name for topic in broker.metadata.topics()] == [f"t{LIMIT}"]
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_the_rows_of_added_partitions_have_the_limit_whatever_they_lead_to(only: bool) -> None:
+    broker = Broker(topics={"t": 1})
+
+    def add(count: int, *more: tuple[str, int]) -> list[int]:
+        rows = [*((f"none{number}", 2) for number in range(count)), *more]
+        topics = [{"name": name, "count": total, "assignments": None} for name, total in rows]
+        answer = send(broker, "CreatePartitions", 3, topics=topics, timeoutMs=1000, validateOnly=only)
+        return [row.error_code for row in answer.results]
+
+    unknown, too_many = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.POLICY_VIOLATION
+    doubled = (("d", 2), ("d", 2))
+
+    assert set(add(LIMIT)) == {unknown}
+    assert set(add(LIMIT + 1)) == {too_many}
+    assert set(add(LIMIT, ("t", 3))) == {too_many}
+    assert len(broker.topic("t").partitions) == 1
+    assert sorted(add(LIMIT - 1, ("t", 3))) == [0, *[unknown] * (LIMIT - 1)]
+    # Names that occur twice are refused before, and do not count.
+    assert sorted(add(LIMIT, *doubled)) == [*[unknown] * LIMIT, ErrorCode.INVALID_REQUEST]
+    assert add(LIMIT + 1, *doubled) == [too_many] * (LIMIT + 3)
+
+
+def move(broker: Broker, *replicas: int, times: int = 1, others: int = 0) -> list[int]:
+    """The codes of reassignments of t-0, and of others of t-1."""
+    rows = [(0, replicas)] * times + [(1, replicas)] * others
+    partitions = [{"partitionIndex": index, "replicas": list(nodes)} for index, nodes in rows]
+    answer = send(broker, "AlterPartitionReassignments", 1, topics=[{"name": "t", "partitions": partitions}])
+    assert answer.error_code == 0
+    return [row.error_code for row in answer.responses[0].partitions]
+
+
+def elect(broker: Broker, *indexes: int, version: int = 2) -> tuple[int, list[int]]:
+    topics = [{"topic": "t", "partitions": list(indexes)}]
+    answer = send(broker, "ElectLeaders", version, topicPartitions=topics, timeoutMs=1000)
+    return answer.error_code, [row.error_code for row in answer.replica_election_results[0].partition_result]
+
+
+def make_two_nodes() -> Broker:
+    """Two partitions whose preferred leader, node 1, does not lead."""
+    broker = Broker(nodes=2)
+    broker.metadata.create_topic("t", assignments={0: [0, 1], 1: [0, 1]})
+    assert move(broker, 1, 0, others=1) == [0, 0]
+    return broker
+
+
+def test_elections_have_the_limit_and_each_row_counts() -> None:
+    """Answers of a real 4.4.0 and 4.3.0, to which a partition that is named n times is n elections."""
+    broker = make_two_nodes()
+    too_many, unknown_error = ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_SERVER_ERROR
+    partition = broker.topic("t").partitions[0]
+
+    assert elect(broker, *[0] * (LIMIT + 1)) == (too_many, [too_many] * (LIMIT + 1))
+    assert elect(broker, *[0] * (LIMIT + 1), version=0) == (0, [too_many] * (LIMIT + 1))
+    assert elect(broker, *[0] * LIMIT, 1, 9) == (too_many, [too_many] * (LIMIT + 2))
+    assert (partition.leader, partition.leader_epoch) == (0, 0)
+    assert elect(broker, *[0] * (LIMIT - 1)) == (0, [0] * (LIMIT - 1))
+    assert (partition.leader, partition.leader_epoch) == (1, LIMIT - 1)
+    # What needs no election does not count.
+    assert elect(broker, *[0] * (LIMIT + 1)) == (0, [ErrorCode.ELECTION_NOT_NEEDED] * (LIMIT + 1))
+    # A full batch of records is written, and the empty one after it fails.
+    assert elect(broker, *[1] * LIMIT) == (unknown_error, [unknown_error] * LIMIT)
+    assert broker.topic("t").partitions[1].leader == 1
+
+
+def test_elections_of_all_partitions_have_the_limit() -> None:
+    broker = Broker(nodes=2)
+    broker.metadata.create_topic("t", assignments={index: [0, 1] for index in range(LIMIT + 1)})
+    for partition in broker.topic("t").partitions:
+        partition.replicas = (1, 0)
+
+    answer = send(broker, "ElectLeaders", 2, topicPartitions=None, timeoutMs=1000)
+    assert (answer.error_code, answer.replica_election_results) == (ErrorCode.POLICY_VIOLATION, [])
+    assert {partition.leader for partition in broker.topic("t").partitions} == {0}
+
+
+def test_reassignments_beyond_the_limit_fail_row_by_row() -> None:
+    """Answers of a real 4.4.0 and 4.3.0; rows without a change have no record."""
+    broker = make_two_nodes()
+
+    assert move(broker, 0, 1, times=LIMIT + 1) == [*[0] * LIMIT, ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert broker.topic("t").partitions[0].replicas == (0, 1)
+    assert move(broker, 0, 1, times=LIMIT + 1, others=1) == [0] * (LIMIT + 2)
+    assert broker.topic("t").partitions[1].replicas == (0, 1)
