@@ -16,7 +16,7 @@ from kwire.codec_table import Codec, Encoder, Reader
 from kwire.decode_warnings import DecodeWarning, LenientResult, ignored_tail
 from kwire.errors import TrailingBytes, UnsupportedVersion
 from kwire.primitives import FAILURES, Part
-from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name
+from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name, codec_of_version
 
 __all__ = ["LenientResult", "DecodeWarning", "decode", "decode_lenient", "encode", "from_json", "to_json"]
 
@@ -49,6 +49,7 @@ def decode(
 ) -> msgspec.Struct:
     """The message in these bytes, all of them from offset `at`.
 
+    By its name a message has every version that Kafka ever released: those that 4.0 removed have classes of their own.
     `strict=False` accepts what Kafka's decoder accepts: see `decode_lenient`.
     Raises: WireError with the field's path and the offset; UnsupportedVersion when there is no such message, version or
     edition.
@@ -170,7 +171,7 @@ def from_json(message: str | type[M], version: int, tree: object, *, edition: st
 
 def _find_codec(message: str | type[msgspec.Struct], version: int, edition: str) -> Codec:
     if isinstance(message, str):
-        codec = codec_of_name(message, edition)
+        codec = codec_of_version(message, version, edition)
     elif not isinstance(message, type):
         raise TypeError(f"a message is given by its name or class, not by a {type(message).__name__}")
     else:

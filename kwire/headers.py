@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -56,11 +56,11 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         except FAILURES:
             pass  # Read again below, for the error.
     header_version = _request_header_version(raw)
-    result = _read_header(_REQUEST_HEADER, header_version, raw, lenient=False)[:2]
+    result = _read_request_header(header_version, raw, lenient=False)[:2]
     if read is None:
         api_key, version = _KEY_AND_VERSION.unpack_from(raw)
         low, high = registry.api_versions(api_key)
-        if low <= version <= high:
+        if low <= version <= high and header_version:
             _REQUEST_READERS[raw[:_KEY_AND_VERSION_SIZE]] = _REQUEST_HEADER.readers[header_version]
     return result
 
@@ -71,7 +71,7 @@ def decode_request_header_lenient(frame: Buffer) -> tuple[RequestHeader, int, tu
     Raises: UnsupportedVersion when no API has the key; WireError where Kafka fails too.
     """
     raw = _to_bytes(frame)
-    return _read_header(_REQUEST_HEADER, _request_header_version(raw), raw, lenient=True)
+    return _read_request_header(_request_header_version(raw), raw, lenient=True)
 
 
 def decode_request_leniently(
@@ -126,7 +126,9 @@ def request_parts(request: msgspec.Struct, version: int, correlation_id: int, cl
     """As `encode_request`, but as parts: `encode_frame` joins header, body and record batches in one copy."""
     message_codec = registry.codec_of_class(type(request))
     header_version = registry.header_versions(message_codec.api_key, version, message_codec.edition)[0]
-    header = RequestHeader(message_codec.api_key, version, correlation_id, client_id)
+    header: msgspec.Struct = RequestHeader(message_codec.api_key, version, correlation_id, client_id)
+    if not header_version:
+        header = _find_header_without_client_id().message(message_codec.api_key, version, correlation_id)
     return codec.encode_parts(header, header_version) + codec.encode_parts(request, version)
 
 
@@ -152,6 +154,20 @@ def _write_response(response: msgspec.Struct, version: int, correlation_id: int)
         return [write_header(correlation_id), *parts]
     except struct.error:
         return codec.encode_parts(ResponseHeader(correlation_id), header_version) + parts
+
+
+def _read_request_header(version: int, raw: bytes, *, lenient: bool) -> MessagePrefix:
+    if version:
+        return _read_header(_REQUEST_HEADER, version, raw, lenient=lenient)
+    header, body_offset, warnings = _read_header(_find_header_without_client_id(), 0, raw, lenient=lenient)
+    fixed: Any = header
+    api_key, api_version = fixed.request_api_key, fixed.request_api_version
+    return RequestHeader(api_key, api_version, fixed.correlation_id, None), body_offset, warnings
+
+
+def _find_header_without_client_id() -> Codec:
+    """The codec of version 0 of the header, which only one removed version of an API has."""
+    return registry.codec_of_name("RequestHeader", registry.REMOVED_EDITION)
 
 
 def _read_header(codec: Codec, version: int, raw: bytes, *, lenient: bool) -> MessagePrefix:

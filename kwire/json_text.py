@@ -26,8 +26,8 @@ from kwire.primitives import FAILURES, FastPathError, read_uvarint
 from kwire.records import Codec
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 from kwire.redact import CONFIG_MESSAGES, SECRET_FIELDS
-from kwire.registry import DEFAULT_EDITION, codec_of_name
-from kwire.schema import FieldSpec, MessageSpec, load_schema
+from kwire.registry import codec_of_version
+from kwire.schema import FieldSpec, MessageSpec, edition_of_version, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ _encode_ascii = json.JSONEncoder().encode
 
 @cache
 def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWriter | None:
-    """The function for a message of the default edition; None if its text is not made this way.
+    """The function for a message; None if its text is not made this way.
 
     Such messages have secrets or configurations, which are masked in their decoded form.
 
     Args: is_escaped: the text is as `escape_text` returns it.
     """
-    if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_name(name).readers:
+    if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_version(name, version).readers:
         return None
-    spec = load_schema(name, DEFAULT_EDITION)
+    spec = load_schema(name, edition_of_version(name, version))
     if NATIVE is not None:
         native = _native_writer(spec, version, is_escaped=is_escaped)
         return None if native is None else native.write
@@ -72,7 +72,7 @@ def json_texts_writer(name: str, version: int, *, is_escaped: bool = False) -> J
     if write is None:
         return None
     if NATIVE is not None:
-        native = _native_writer(load_schema(name, DEFAULT_EDITION), version, is_escaped=is_escaped)
+        native = _native_writer(load_schema(name, edition_of_version(name, version)), version, is_escaped=is_escaped)
         return None if native is None else native.write_each
 
     def write_each(data: bytes, offsets: tuple[int, ...]) -> list[str | None]:

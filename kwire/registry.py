@@ -20,6 +20,12 @@ DEFAULT_EDITION = RELEASES[0]
 #: All editions; each but the default extends others and has only the messages in which it differs.
 EDITIONS = tuple(LAYERS)
 
+#: The edition of the versions and APIs that Kafka 4.0 removed: captures of old clients have them, and no broker.
+REMOVED_EDITION = index.REMOVED_EDITION
+
+#: ControlledShutdown in version 0: the only request whose header has no client id, which is version 0 of the header.
+_WITHOUT_CLIENT_ID = 7, 0
+
 #: The keys of all APIs of the default edition, ascending.
 API_KEYS = tuple(APIS[DEFAULT_EDITION])
 
@@ -35,6 +41,15 @@ def api_keys(edition: str = DEFAULT_EDITION) -> tuple[int, ...]:
     for layer in reversed(LAYERS[edition]):
         apis |= APIS[layer]
     return tuple(sorted(key for key, api in apis.items() if api is not None))
+
+
+@cache
+def known_api_keys(edition: str = DEFAULT_EDITION) -> tuple[int, ...]:
+    """The keys of `api_keys`, and of the APIs that Kafka 4.0 removed.
+
+    Raises: UnsupportedVersion when there is no such edition.
+    """
+    return tuple(sorted({*api_keys(edition), *APIS[REMOVED_EDITION]}))
 
 
 def require_edition(edition: str, requested: str = "") -> None:
@@ -55,6 +70,24 @@ def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     codecs: dict[str, Codec] = import_module(dotted).CODECS
     return codecs[name]
+
+
+def codec_of_version(name: str, version: int, edition: str = DEFAULT_EDITION) -> Codec:
+    """The codec of a message in a version: that of the edition, or that of the versions which Kafka 4.0 removed.
+
+    If neither has the version, the codec is that of the edition, if it has the message.
+    Raises: UnsupportedVersion when there is no such edition or message.
+    """
+    if name not in MODULES[REMOVED_EDITION]:
+        return codec_of_name(name, edition)
+    require_edition(edition, name)
+    if not any(MODULES[layer].get(name) for layer in LAYERS[edition]):
+        return codec_of_name(name, REMOVED_EDITION)
+    codec = codec_of_name(name, edition)
+    if version in codec.readers:
+        return codec
+    removed = codec_of_name(name, REMOVED_EDITION)
+    return removed if version in removed.readers else codec
 
 
 @cache
@@ -87,7 +120,7 @@ def api_name(api_key: int, edition: str = DEFAULT_EDITION) -> str:
 
 
 def api_versions(api_key: int, edition: str = DEFAULT_EDITION) -> tuple[int, int]:
-    """The first and last version of an API in an edition.
+    """The first and last version of an API in an edition; those of APIs that Kafka 4.0 removed, as it had them.
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
@@ -119,13 +152,16 @@ def header_versions(api_key: int, version: int, edition: str = DEFAULT_EDITION) 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
     api = _find_api(api_key, edition)
+    if (api_key, version) == _WITHOUT_CLIENT_ID:
+        return 0, 0
     return (2 if version >= api.flexible_request else 1), (1 if version >= api.flexible_response else 0)
 
 
 @cache
 def _find_api(api_key: int, edition: str) -> Api:
     require_edition(edition)
-    api = next((APIS[layer][api_key] for layer in LAYERS[edition] if api_key in APIS[layer]), None)
+    layers = (*LAYERS[edition], REMOVED_EDITION)
+    api = next((APIS[layer][api_key] for layer in layers if api_key in APIS[layer]), None)
     if api is None:
         raise UnsupportedVersion("", f"no API has the key {api_key}")
     return api

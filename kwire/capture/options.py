@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kwire.registry import DEFAULT_EDITION
+from kwire.registry import DEFAULT_EDITION, REMOVED_EDITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,3 +79,8 @@ class Options:
     """Conditions on headers: exchanges that fail them have no rows, and their bodies need not be decoded."""
     name: str | None = None
     """Value of the column `file`; the path by default."""
+
+    def __post_init__(self) -> None:
+        """Every edition is read with the versions that Kafka 4.0 removed, so that they need no edition of their own."""
+        if self.edition == REMOVED_EDITION:
+            object.__setattr__(self, "edition", DEFAULT_EDITION)

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 from kwire.cli.edition import add_edition_arguments
 from kwire.errors import UnsupportedVersion
-from kwire.schema import FieldSpec, MessageSpec, Versions, load_schema, message_names
+from kwire.schema import (
+    REMOVED_EDITION,
+    FieldSpec,
+    MessageSpec,
+    Versions,
+    load_schema,
+    message_names,
+    removed_versions,
+)
+from kwire.schema.versions import NONE
 
 _ABOUT_WIDTH = 100
 _COLUMNS = ("field", "type", "versions", "null", "tag", "default")
@@ -36,14 +45,24 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         lines = _list(args.edition)
     else:
-        spec = find_message(args.name, args.edition)
-        if args.version is not None and args.version not in spec.versions:
-            what = f"has the versions {spec.versions} in edition {args.edition}, not {args.version}"
-            raise UnsupportedVersion(spec.name, what)
-        lines = _table(spec, args.version, args.edition)
+        lines = _describe(find_message(args.name, args.edition), args.version, args.edition)
     for line in lines:
         sys.stdout.write(f"{line}\n")
     return 0
+
+
+def _describe(spec: MessageSpec, version: int | None, edition: str) -> Iterator[str]:
+    removed = removed_versions(spec.name, edition)
+    if version in removed or not spec.versions:
+        edition, removed = REMOVED_EDITION if removed else edition, NONE
+        spec = load_schema(spec.name, edition)
+    if version is not None and version not in spec.versions:
+        what = f"has the versions {spec.versions} in edition {edition}, not {version}"
+        raise UnsupportedVersion(spec.name, what)
+    yield from _table(spec, version, edition)
+    if version is None and removed:
+        yield ""
+        yield f"Kafka 4.0 removed the versions {removed}: see --edition {REMOVED_EDITION}"
 
 
 def find_message(name: str, edition: str) -> MessageSpec:
@@ -74,7 +93,9 @@ def _list(edition: str) -> Iterator[str]:
         yield f"{_KINDS.get(kind, 'other structures')}:"
         for spec in sorted(kind_specs, key=lambda spec: (-1 if spec.api_key is None else spec.api_key, spec.name)):
             key = "   " if spec.api_key is None else f"{spec.api_key:>3}"
-            yield f"  {key}  {spec.name:<{width}}  {_versions(spec.versions)}".rstrip()
+            removed = removed_versions(spec.name, edition)
+            note = f", removed {removed}" if removed else ""
+            yield f"  {key}  {spec.name:<{width}}  {_versions(spec.versions)}{note}".rstrip()
 
 
 def _versions(versions: Versions) -> str:

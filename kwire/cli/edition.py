@@ -14,4 +14,4 @@ def add_edition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGr
     release_help = "release of Kafka: %(choices)s (default: %(default)s)"
     add("--release", dest="edition", choices=RELEASES, default=DEFAULT_EDITION, help=release_help)
     others = ", ".join(edition for edition in EDITIONS if edition not in RELEASES)
-    add("--edition", default=DEFAULT_EDITION, metavar="E", help=f"edition of share groups: {others}")
+    add("--edition", default=DEFAULT_EDITION, metavar="E", help=f"edition: {others}")

@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.data == "-" else args.data
     if args.action == "encode":
         message = kwire.from_json(name, args.version, _parse_json(text), edition=args.edition)
-        print(kwire.encode(message, args.version, edition=args.edition).hex())
+        print(kwire.encode(message, args.version).hex())
         return 0
     data = _parse_hex(text)
     if args.format == "json":
-        tree = kwire.to_json(_decode_message(name, data, args), args.version, edition=args.edition)
+        tree = kwire.to_json(_decode_message(name, data, args), args.version)
         print(safe_json(tree if args.show_secrets else redact.redact_json(tree, name), indent=2))
     else:
         print(_describe_bytes(name, data, args))

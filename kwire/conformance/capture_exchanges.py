@@ -11,6 +11,7 @@ from kwire.capture.options import Options
 from kwire.capture.reader import read_connections
 from kwire.conformance.checker import find_notes
 from kwire.conformance.model import ConnectionEnd, ConnectionGap, ConnectionGapEnd, Note, ObservedExchange
+from kwire.conformance.newest_form import newest_form
 from kwire.conformance.produced_batches import produced_batches, remove_records
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ def _make_observed(exchange: Exchange, request: Request, number: int) -> Observe
         correlation_id=request.correlation_id,
         sent_ns=request.frame.ts,
         sent_ms=request.frame.ts / 1e6,
-        request=request.body,
-        response=response.body if response is not None else None,
+        request=newest_form(request.body),
+        response=newest_form(response.body) if response is not None else None,
         answered_ns=answered_ns,
         answered_ms=answered_ns / 1e6 if answered_ns is not None else None,
         packet=request.frame.packet or None,

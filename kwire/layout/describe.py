@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kwire.errors import TrailingBytes, WireError
 from kwire.registry import api_name, header_versions
-from kwire.schema import DEFAULT_EDITION, MessageSpec
+from kwire.schema import DEFAULT_EDITION, MessageSpec, edition_of_version
 from kwire.schema_codec.layouts import build_layout, layout_of
 from kwire.schema_codec.reader import NODES_MAX, Reader
 from kwire.schema_codec.structs import Fields
@@ -60,7 +60,7 @@ _Part = tuple[str, str, Fields]
 
 
 def _part(name: str, version: int, edition: str = DEFAULT_EDITION) -> _Part:
-    return name, f"{name} v{version}", layout_of(name, version, edition)
+    return name, f"{name} v{version}", layout_of(name, version, edition_of_version(name, version, edition))
 
 
 def _describe(parts: Sequence[_Part], data: bytes, nodes_max: int) -> Tree:

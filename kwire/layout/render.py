@@ -9,7 +9,7 @@ from kwire.error_codes import name_of
 from kwire.escape import escape
 from kwire.layout.secret_nodes import secret_nodes
 from kwire.redact import MASK
-from kwire.registry import API_KEYS, api_name
+from kwire.registry import api_name, known_api_keys
 from kwire.schema_codec.tree import UNKNOWN_TAG, Kind, Node, Tree, Value
 
 _TEXT_SHOWN, _BYTES_SHOWN, _NUMBERS_SHOWN = 200, 32, 24
@@ -115,7 +115,7 @@ def _format_value(node: Node) -> str:
         return f"[{', '.join(shown)}{more}]"
     if node.name.endswith("error_code") and isinstance(value, int):
         return f"{value} ({name_of(value)})"
-    if node.name in {"api_key", "request_api_key"} and isinstance(value, int) and value in API_KEYS:
+    if node.name in {"api_key", "request_api_key"} and isinstance(value, int) and value in known_api_keys():
         return f"{value} ({api_name(value)})"
     return str(value)
 

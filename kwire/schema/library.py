@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kwire.errors import SchemaError, UnsupportedVersion
 from kwire.schema.parse import parse_message
 from kwire.schema.spec import MessageSpec
+from kwire.schema.versions import NONE, Versions
 
 
 class Edition(NamedTuple):
@@ -42,10 +43,15 @@ RELEASES = ("4.4", "4.3")
 #: The edition that is used by default: the newest release.
 DEFAULT_EDITION = RELEASES[0]
 
+#: The edition of what Kafka 4.0 removed: old versions (KIP-896), and the APIs of ZooKeeper's controllers (KIP-500).
+#: Of the messages it has only those versions, as Kafka 3.9 had them; in no other version has Kafka ever changed them.
+REMOVED_EDITION = "before-4.0"
+
 #: Every chain ends with the newest release. Revisions of KIP-932 by age: r1, which defines no messages, r2, r3, r4, r5.
 EDITIONS: dict[str, Edition] = {
     "4.4": Edition(("messages", "records", "metadata")),
     "4.3": Edition(("releases/4.3",), "4.4", _SINCE_4_4),
+    REMOVED_EDITION: Edition(("before-4.0",), "4.4"),
     "4.0-early-access": Edition(("early-access",), "4.3"),
     "kip932-r1": Edition((), "kip932-r4"),
     "kip932-r2": Edition(("drafts/r2",), "kip932-r4"),
@@ -98,6 +104,23 @@ def load_schema(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
     """
     path, text = _read_file(name, edition)
     return parse_message(text, str(path))
+
+
+def edition_of_version(name: str, version: int, edition: str = DEFAULT_EDITION) -> str:
+    """The edition that has a version of a message: the given one, or `REMOVED_EDITION` where only that one has it.
+
+    Raises: as `load_schema`.
+    """
+    if version in load_schema(name, edition).versions or name not in _schema_files(REMOVED_EDITION):
+        return edition
+    return REMOVED_EDITION if version in load_schema(name, REMOVED_EDITION).versions else edition
+
+
+def removed_versions(name: str, edition: str = DEFAULT_EDITION) -> Versions:
+    """The versions of a message that Kafka 4.0 removed; none in the edition that has them."""
+    if edition == REMOVED_EDITION or name not in _schema_files(REMOVED_EDITION):
+        return NONE
+    return load_schema(name, REMOVED_EDITION).versions
 
 
 def schema_contains(name: str, text: str, edition: str = DEFAULT_EDITION) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.model import CaptureIssue, Flow, FlowClosed, NonKafkaConnection, StreamGap, format_address
 from kwire.capture.reader import read_connections
+from kwire.registry import REMOVED_EDITION, codec_of_class
 
 if TYPE_CHECKING:
     from kwire.capture.kafka.message_decoder import Request, Response
@@ -86,6 +87,9 @@ def _add_exchange(conversation: Conversation, exchange: Exchange) -> None:
     elif request.body is None or request.is_newer or request.api_key is None or request.api_name is None:
         reason = request.issues[0].detail if request.issues else "its body is missing"
         _count(conversation, f"a request that cannot be decoded: {reason}")
+    elif codec_of_class(type(request.body)).edition == REMOVED_EDITION:
+        what = f"a request of a version that Kafka 4.0 removed: {request.api_name} version {request.version}"
+        _count(conversation, what)
     elif request.api_key == _SASL_HANDSHAKE and cast("Any", request.body).mechanism != "PLAIN":
         mechanism = cast("Any", request.body).mechanism
         _count(conversation, f"a login with SASL {mechanism}, whose messages are different each time")

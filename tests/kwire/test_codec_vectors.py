@@ -11,7 +11,7 @@ from kwire.schema import RELEASES, load_schema, message_names, own_message_names
 from tests.support.messages.golden_vectors import FILES, WITHOUT_VECTORS, Vector, all_vectors, vectors
 
 #: How many vectors there are, and how many of them for each message and version.
-COUNTS = {"4.4": (2094, 3), "4.3": (2049, 3), "4.0-early-access": (108, 6)}
+COUNTS = {"4.4": (2094, 3), "4.3": (2049, 3), "4.0-early-access": (108, 6), "before-4.0": (333, 3)}
 
 
 def _decoded(vector: Vector) -> msgspec.Struct:

@@ -7,10 +7,11 @@ import pytest
 from kwire import UnsupportedVersion, WireError, headers
 from kwire.errors import Truncated
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.before_4_0.controlled_shutdown import ControlledShutdownRequest
 from kwire.messages.header import RequestHeader, ResponseHeader
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from kwire.registry import header_versions
+from kwire.registry import REMOVED_EDITION, header_versions, request_class
 
 
 def test_a_flexible_request_has_a_header_with_tags_and_an_old_client_id() -> None:
@@ -146,3 +147,20 @@ def test_a_response_that_does_not_fit_names_its_field_each_time() -> None:
             headers.encode_response(ShareFetchResponse(error_code=1 << 20), 1, 5)
         with pytest.raises(WireError, match="correlation_id"):
             headers.encode_response(ShareFetchResponse(), 1, 1 << 40)
+
+
+def test_the_only_request_without_a_client_id_has_a_header_of_eight_bytes() -> None:
+    raw = headers.encode_request(ControlledShutdownRequest(broker_id=3), 0, 77, "not sent")
+
+    assert raw.hex() == "000700000000004d00000003"
+    assert headers.decode_request_header(raw) == (RequestHeader(7, 0, 77, None), 8)
+    assert headers.decode_request_header_lenient(raw) == (RequestHeader(7, 0, 77, None), 8, ())
+    with pytest.raises(Truncated, match="correlation_id"):
+        headers.decode_request_header(raw[:7])
+
+
+def test_a_header_of_a_removed_api_or_version_can_be_read() -> None:
+    for api_key, version, size in ((4, 7, 11), (0, 0, 10), (5, 1, 10)):
+        raw = headers.encode_request(request_class(api_key, REMOVED_EDITION)(), version, 5, "")
+
+        assert headers.decode_request_header(raw) == (RequestHeader(api_key, version, 5, ""), size)

@@ -40,6 +40,51 @@ def test_an_api_key_gives_name_versions_request_and_response() -> None:
     assert {0, 18, 78, 92} <= set(registry.API_KEYS)
 
 
+def test_the_apis_that_kafka_4_removed_have_names_but_are_not_among_those_of_an_edition() -> None:
+    removed = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}
+
+    assert {key: registry.api_name(key) for key in removed} == removed
+    assert removed.keys().isdisjoint(registry.API_KEYS)
+    for edition in registry.EDITIONS:
+        assert set(registry.known_api_keys(edition)) == {*registry.api_keys(edition), *removed} | {0, 1, 2}
+    assert registry.api_versions(7) == (0, 3)
+    assert registry.api_versions(0) == (3, 13)
+
+
+@pytest.mark.parametrize(("name", "version", "edition", "wanted"), [
+    ("ProduceRequest", 2, "4.4", "before-4.0"),
+    ("ProduceRequest", 3, "4.4", "4.4"),
+    ("ProduceRequest", 2, "4.3", "before-4.0"),
+    ("ProduceRequest", 99, "4.4", "4.4"),
+    ("ProduceRequest", 3, "before-4.0", "before-4.0"),
+    ("LeaderAndIsrRequest", 99, "4.4", "before-4.0"),
+    ("ShareFetchRequest", 0, "4.4", "4.4"),
+    ("ShareFetchRequest", 0, "4.0-early-access", "4.0-early-access"),
+])  # fmt: skip
+def test_the_codec_of_a_version_is_that_of_the_edition_or_of_what_kafka_removed(
+    name: str, version: int, edition: str, wanted: str
+) -> None:
+    assert registry.codec_of_version(name, version, edition).edition == wanted
+
+
+def test_the_codec_of_a_version_of_an_unknown_message_or_edition_is_refused() -> None:
+    for name, edition in (("NoRequest", "4.4"), ("ProduceRequest", "5.0"), ("LeaderAndIsrRequest", "5.0")):
+        with pytest.raises(UnsupportedVersion):
+            registry.codec_of_version(name, 0, edition)
+
+
+def test_removed_versions_are_imported_only_when_one_is_asked_for() -> None:
+    code = """
+import sys, kwire, kwire.headers
+kwire.decode("FetchRequest", 4, bytes(21))
+assert not [name for name in sys.modules if "before_4_0" in name]
+kwire.decode("FetchRequest", 3, bytes(20))
+assert [name for name in sys.modules if name.startswith("kwire.messages.before_4_0.")] == [
+    "kwire.messages.before_4_0.fetch"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_an_unknown_api_key_is_named() -> None:
     for ask in (registry.api_name, registry.request_class, registry.response_class, registry.api_versions):
         with pytest.raises(UnsupportedVersion, match="4711"):
@@ -56,6 +101,11 @@ def test_an_unknown_api_key_is_named() -> None:
     (17, 1, (1, 0)),
     (47, 0, (1, 0)),
     (78, 1, (2, 1)),
+    (0, 0, (1, 0)),
+    (4, 3, (1, 0)),
+    (4, 4, (2, 1)),
+    (7, 0, (0, 0)),
+    (7, 1, (1, 0)),
 ])  # fmt: skip
 def test_header_versions_follow_the_first_flexible_version(api_key: int, version: int, wanted: tuple[int, int]) -> None:
     assert registry.header_versions(api_key, version) == wanted

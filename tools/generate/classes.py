@@ -97,7 +97,9 @@ def _add_constants(out: Source, spec: MessageSpec, message: Message) -> None:
     out(f"VERSIONS: ClassVar[tuple[int, int]] = ({spec.versions.low}, {spec.versions.high})")
     out(f'EDITION: ClassVar[str] = "{message.edition}"')
     if message.response is not None:
-        out("#: The class of its responses.", f"RESPONSE: ClassVar[type[{message.response}]]")
+        # In a class with a field of that name, `type` would be the field.
+        builtin = "builtins.type" if any(field.snake_name == "type" for field in spec.fields) else "type"
+        out("#: The class of its responses.", f"RESPONSE: ClassVar[{builtin}[{message.response}]]")
 
 
 def _docstring_lines(text: str) -> list[str]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from kwire.schema import EDITIONS, RELEASES, MessageSpec, edition_layers, load_schema, own_message_names
+from kwire.schema import (
+    EDITIONS,
+    RELEASES,
+    REMOVED_EDITION,
+    MessageSpec,
+    edition_layers,
+    load_schema,
+    own_message_names,
+)
 from kwire.schema.versions import HIGHEST
 from tools.generate.model import Module
 from tools.generate.source import Source
@@ -41,6 +49,7 @@ def render_index(modules: list[Module]) -> str:
     out.lines += _HEAD.splitlines()
     releases = ", ".join(f'"{release}"' for release in RELEASES)
     out("", "", "#: The releases of Kafka, newest first.", f"RELEASES = ({releases})")
+    out("", "#: The edition of the versions and APIs that Kafka 4.0 removed.", f'REMOVED_EDITION = "{REMOVED_EDITION}"')
     out("", "#: The editions, each with those that it extends, down to the newest release.")
     with out.block("LAYERS: dict[str, tuple[str, ...]] = {"):
         for edition in EDITIONS:

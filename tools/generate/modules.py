@@ -13,6 +13,8 @@ from tools.generate.tables import range_text, render_tables
 from tools.generate.writing import Writer
 
 _STRUCT_NAME = re.compile(r"(unpack|iterate|pack)_([hHiIqdbBxu]+)")
+#: What generated modules use besides structs and the names of `kwire.primitives`.
+_OTHER_USES = {"Codec", "builtins", "starmap"}
 _METHODS = {"unpack": "unpack_from", "iterate": "iter_unpack", "pack": "pack"}
 
 
@@ -37,6 +39,8 @@ def render_module(module: Module) -> str:
     text = "".join(piece + "\n" for line in body.lines for piece in fit_line(line))
     if "Tags" in text:
         uses.add("Tags")
+    if "builtins." in text:
+        uses.add("builtins")
     return _render_head(module) + _render_imports(uses) + _render_structs(uses) + text
 
 
@@ -63,10 +67,10 @@ def _render_head(module: Module) -> str:
 def _render_imports(uses: set[str]) -> str:
     structs = any(_STRUCT_NAME.fullmatch(name) for name in uses)
     primitives = sorted(
-        (name for name in uses - {"Codec", "starmap"} if not _STRUCT_NAME.fullmatch(name) and name[0] != "_"),
+        (name for name in uses - _OTHER_USES if not _STRUCT_NAME.fullmatch(name) and name[0] != "_"),
         key=lambda name: (not name.isupper(), name.islower(), name),
     )
-    lines = []
+    lines = ["import builtins"] if "builtins" in uses else []
     if "starmap" in uses:
         lines.append("from itertools import starmap")
     if structs:

@@ -9,9 +9,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from kwire.schema import DEFAULT_EDITION, EDITIONS, edition_layers, schema_root
+from kwire.schema import (
+    DEFAULT_EDITION,
+    EDITIONS,
+    REMOVED_EDITION,
+    edition_layers,
+    own_message_names,
+    schema_root,
+)
 from tools.schemas.compare import Difference, compare_schema_sets, parse_schema
 from tools.schemas.jars import SOURCES, JarError, Source, cache_folder, fetch_jars, read_schemas
+from tools.schemas.removed import removed_schemas
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,6 +54,9 @@ def _compare_edition(edition: str, source: Source, schemas: Path, jars: Path | N
     if edition == "4.0-early-access":
         theirs = {file: text for file, text in theirs.items() if _is_share_group_schema(file)}
         ours = {file: text for file, text in ours.items() if file in theirs}
+    if edition == REMOVED_EDITION:
+        theirs, own = removed_schemas(theirs, _schema_texts(DEFAULT_EDITION, schemas)), own_message_names(edition)
+        ours = {file: text for file, text in ours.items() if file.removesuffix(".json") in own}
     numbers = {file: str(parse_schema(file, text).get("apiKey")) for file, text in ours.items()}
     return [
         difference

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from kwire.schema import REMOVED_EDITION
 from tools.oracle.jars import KAFKA_VERSIONS
 
 #: The folders of the schemas in the jars.
@@ -33,6 +34,7 @@ _ARTIFACTS = ("kafka-clients", *_COORDINATORS, "kafka-metadata")
 SOURCES = {
     "4.4": Source(KAFKA_VERSIONS["4.4"], _ARTIFACTS),
     "4.3": Source(KAFKA_VERSIONS["4.3"], _ARTIFACTS),
+    REMOVED_EDITION: Source(KAFKA_VERSIONS[REMOVED_EDITION], ("kafka-clients",)),
     # The share RPCs of 4.0 are in the clients' jar, the records of share state and share groups in the others.
     "4.0-early-access": Source(
         KAFKA_VERSIONS["4.0-early-access"], ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator")

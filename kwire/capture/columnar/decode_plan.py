@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kwire.capture.kafka.message_fields import SKIPPED_FIELDS, FieldShape, field_shape
 from kwire.codec_table import Codec
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 from kwire.schema import FieldSpec, load_schema
 from kwire.schema.spec import FIXED_SIZES
 
@@ -59,7 +59,7 @@ class MessagePlan(NamedTuple):
 @cache
 def message_plan(name: str, version: int) -> MessagePlan | None:
     """The plan for a message; None if there is no such version."""
-    codec = codec_of_name(name)
+    codec = codec_of_version(name, version)
     if version not in codec.readers:
         return None
     spec = load_schema(codec.name, codec.edition)

@@ -165,7 +165,8 @@ def _flow_value(name: str, flow: Flow) -> Any:
 @cache
 def _api_names() -> pa.Array:
     """The name of each API, by its key."""
-    names: list[str | None] = [None] * (max(registry.API_KEYS) + 1)
-    for key in registry.API_KEYS:
+    keys = registry.known_api_keys()
+    names: list[str | None] = [None] * (max(keys) + 1)
+    for key in keys:
         names[key] = registry.api_name(key)
     return pa.array(names, type=pa.string())

@@ -12,7 +12,7 @@ from kwire.capture.columnar.span_data import SpanData
 from kwire.json_text import escape_text, json_texts_writer
 from kwire.payload import RECORDS_FIELDS
 from kwire.redact import redacted_json
-from kwire.registry import api_name, codec_of_name, header_versions
+from kwire.registry import api_name, codec_of_version, header_versions
 
 if TYPE_CHECKING:
     from kwire.capture.index.flows.pairing import ExchangeColumns
@@ -55,7 +55,7 @@ def _make_texts(
     has_payload = options.payload and name in RECORDS_FIELDS
     write_each = None if has_payload else json_texts_writer(name, version, is_escaped=is_escaped)
     made = [None] * len(begins) if write_each is None else write_each(data, tuple(begins))
-    read = codec_of_name(name).readers[version]
+    read = codec_of_version(name, version).readers[version]
     # The texts of decoded messages: many connections begin with the same ones.
     known: dict[bytes, str] = {}
     texts: list[str] = []

@@ -8,7 +8,7 @@ from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
 from kwire.primitives import read_uvarint
-from kwire.registry import DEFAULT_EDITION, codec_of_name
+from kwire.registry import codec_of_version
 from kwire.schema import load_schema
 from kwire.schema.spec import STRUCT_CODES
 
@@ -31,7 +31,7 @@ class LazyMessage:
             self.__dict__.update(zip(head.fields, head.read(data, at), strict=True))
             return self.__dict__[field]
         if self._message is None:
-            self._message, _ = codec_of_name(name).readers[version](data, at)
+            self._message, _ = codec_of_version(name, version).readers[version](data, at)
         return getattr(self._message, field)
 
 
@@ -45,7 +45,7 @@ class HeadReader(NamedTuple):
 @cache
 def head_reader(name: str, version: int) -> HeadReader:
     """The function that reads the numbers and strings before the first other field of a message."""
-    spec = load_schema(name, DEFAULT_EDITION)
+    spec = load_schema(name, codec_of_version(name, version).edition)
     # Each step reads numbers and a string after them.
     steps: list[tuple[Callable[..., tuple[Any, ...]], int, bool]] = []
     codes, fields = ">", list[str]()

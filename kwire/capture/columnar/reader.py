@@ -355,7 +355,7 @@ class ColumnarReader:
         options, build_column = self._options, self._header_columns.build_column
         is_match = np.ones(len(exchanges), dtype=np.bool_)
         if options.apis:
-            keys = [key for key in registry.API_KEYS if registry.api_name(key) in options.apis]
+            keys = [key for key in registry.known_api_keys() if registry.api_name(key) in options.apis]
             is_match &= np.isin(exchanges.request.api_key, keys)
         for condition in options.exchange_filter.conditions if options.exchange_filter is not None else ():
             if condition.column == TIMES:

@@ -17,7 +17,7 @@ from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
 from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.registry import API_KEYS, DEFAULT_EDITION, api_name, codec_of_name, header_versions
+from kwire.registry import DEFAULT_EDITION, api_name, codec_of_version, header_versions, known_api_keys
 from kwire.schema import load_schema
 from kwire.schema.spec import STRUCT_CODES
 
@@ -168,7 +168,7 @@ def _message_readers(api_key: int, version: int) -> tuple[Callable[[bytes, int],
 
 
 def _request_reader(name: str, version: int) -> Callable[[bytes, int], Any]:
-    read = codec_of_name(name).readers[version]
+    read = codec_of_version(name, version).readers[version]
     return lambda data, at: read(data, at)[0]
 
 
@@ -184,7 +184,7 @@ def _is_relevant(exchanges: ExchangeColumns) -> Bools:
 def _is_relevant_api(api_key: int, version: int) -> bool:
     if api_key in SESSION_API_KEYS:
         return True
-    if api_key not in API_KEYS:
+    if api_key not in known_api_keys():
         return False
     name = api_name(api_key)
     plans = [message_plan(f"{name}Request", version), message_plan(f"{name}Response", version)]

@@ -15,7 +15,7 @@ from kwire.capture.rows.exchange_summary import summarize_head
 from kwire.capture.rows.share_rows import ACK_NAMES
 from kwire.capture.rows.summary_description import describe_message
 from kwire.payload import codec_name
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +45,8 @@ class SummaryReader:
 
     def __init__(self, request: str, response: str, version: int, names: TopicNames) -> None:
         """Args: request, response: the names of the messages. names: of topics, which do not change."""
-        self._read_request = codec_of_name(request).readers[version]
-        self._read_response = codec_of_name(response).readers[version]
+        self._read_request = codec_of_version(request, version).readers[version]
+        self._read_response = codec_of_version(response, version).readers[version]
         self._asked = _native_reader(request, version)
         self._answered = _native_reader(response, version)
         self._names = names

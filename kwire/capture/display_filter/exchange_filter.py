@@ -66,7 +66,7 @@ _DETERMINED_TIMES = {
     "records": frozenset({"ts"}),
 }
 
-_API_NAMES: dict[object, str] = {key: registry.api_name(key) for key in registry.API_KEYS}
+_API_NAMES: dict[object, str] = {key: registry.api_name(key) for key in registry.known_api_keys()}
 
 TIMES = "times"
 """Pseudo column with two times of an exchange: the first of its request and the first of its response."""

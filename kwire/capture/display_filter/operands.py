@@ -121,7 +121,7 @@ def _parse_error(field: FilterField, text: str) -> Operand:
 def _parse_api(field: FilterField, text: str) -> Operand:
     if re.fullmatch(r"\d{1,9}", text):
         return int(text)
-    names = [registry.api_name(key) for key in registry.API_KEYS]
+    names = [registry.api_name(key) for key in registry.known_api_keys()]
     return _find_name(text, [*names, "SaslToken"], "an API, by name or number")
 
 

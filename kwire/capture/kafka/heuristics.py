@@ -51,9 +51,6 @@ _ACKS = frozenset({-1, 0, 1})
 # Acks, timeout and number of topics, with which Produce began before version 3.
 _TOPIC_COUNT_MAX = 100_000
 _OLD_PRODUCE = struct.Struct(">hii")
-# The latest version of APIs between brokers that Kafka 4.0 removed: LeaderAndIsr, StopReplica, UpdateMetadata,
-# ControlledShutdown.
-_REMOVED_APIS = {4: 7, 5: 4, 6: 8, 7: 3}
 EARLY_ACCESS = "4.0-early-access"
 
 _TLS_CONTENT = frozenset({20, 21, 22, 23})
@@ -85,18 +82,18 @@ def holds_tls(data: bytes | bytearray) -> bool:
 @cache
 def plausible_versions(api_key: int) -> range:
     """The versions that a client may send, with those of older brokers; an empty range for an unknown API."""
-    if api_key in _REMOVED_APIS:
-        return range(_REMOVED_APIS[api_key] + 1)
-    if api_key not in registry.API_KEYS:
+    if api_key not in registry.known_api_keys():
         return range(0)
-    return range(registry.api_versions(api_key)[1] + 1 + _VERSIONS_AHEAD)
+    ahead = _VERSIONS_AHEAD if api_key in registry.API_KEYS else 0
+    return range(registry.api_versions(api_key)[1] + 1 + ahead)
 
 
 @cache
 def _is_removed_version(api_key: int, version: int) -> bool:
-    """Whether Kafka 4.0 removed the version (KIP-896), so that it cannot be decoded."""
-    # The share group APIs had version 0 in early access, and its schemas are available.
-    return api_key in _REMOVED_APIS or (api_key < _FIRST_SHARE_API and version < registry.api_versions(api_key)[0])
+    """Whether Kafka 4.0 removed the version or its API: their bodies are short, so that many bytes decode as one."""
+    # The share group APIs had version 0 in early access.
+    is_share = api_key >= _FIRST_SHARE_API
+    return api_key not in registry.API_KEYS or (not is_share and version < registry.api_versions(api_key)[0])
 
 
 def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
@@ -133,7 +130,7 @@ def _has_client_text(data: bytes | bytearray, at: int) -> bool:
 
 
 def _may_be_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
-    """Whether a request may begin anywhere in a stream: one that cannot be decoded must have a client id."""
+    """Whether a request may begin anywhere in a stream: one of a removed version must have a client id."""
     if not is_request_head(data, at, size_max) or not _has_client_text(data, at):
         return False
     _, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)

@@ -101,7 +101,7 @@ class Response(Message):
 
 
 class MessageDecoder(NamedTuple):
-    """Decodes requests and responses of one edition."""
+    """Decodes requests and responses of one edition, and of the versions that Kafka 4.0 removed."""
 
     edition: str
     names: frozenset[str] | None = None
@@ -110,8 +110,8 @@ class MessageDecoder(NamedTuple):
     def api_keys(self) -> list[int]:
         """The keys of the APIs of which at least one body is decoded."""
         if self.names is None:
-            return list(registry.api_keys(self.edition))
-        keys = registry.api_keys(self.edition)
+            return list(registry.known_api_keys(self.edition))
+        keys = registry.known_api_keys(self.edition)
         return [key for key in keys if not self.names.isdisjoint(_message_names(registry.api_name(key)))]
 
     def decode_request(self, frame: Frame) -> Request:
@@ -124,7 +124,7 @@ class MessageDecoder(NamedTuple):
             return request
         api_key, version, correlation_id = _REQUEST_FIXED.unpack_from(frame.data)
         request.api_key, request.api_version, request.correlation_id = api_key, version, correlation_id
-        if api_key not in registry.api_keys(self.edition):
+        if api_key not in registry.known_api_keys(self.edition):
             request.mark_undecodable("unknown_api", f"API key {api_key} is not known", at=0)
             return request
         request.api_name = registry.api_name(api_key, self.edition)
@@ -170,7 +170,7 @@ class MessageDecoder(NamedTuple):
 
     def _choose_version(self, request: Request, version: int) -> int:
         """The version to decode the exchange with: the newest known one for a version newer than the schemas."""
-        newest = max(registry.codec_of_name(f"{request.api_name}Request", self.edition).readers)
+        newest = max(registry.codec_of_version(f"{request.api_name}Request", version, self.edition).readers)
         if version <= newest:
             return version
         request.is_newer = True
@@ -182,7 +182,7 @@ class MessageDecoder(NamedTuple):
             return
         data = message.frame.data
         if message.is_newer:
-            codec = registry.codec_of_name(message.name, self.edition)
+            codec = registry.codec_of_version(message.name, message.version, self.edition)
             newer = schema_codec.read_newer_message(codec, message.version, data, offset)
             message.body = newer.message
             for warning in newer.warnings:
@@ -200,8 +200,8 @@ class MessageDecoder(NamedTuple):
 
 @cache
 def message_names(edition: str) -> frozenset[str]:
-    """The names of all requests and responses of an edition."""
-    api_names = [registry.api_name(key, edition) for key in registry.api_keys(edition)]
+    """The names of all requests and responses of an edition, with those that Kafka 4.0 removed."""
+    api_names = [registry.api_name(key, edition) for key in registry.known_api_keys(edition)]
     return frozenset(name for api_name in api_names for name in _message_names(api_name))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Limit of the decompressed size of one batch.
 _RECORDS_SIZE_MAX = 128 * 1024 * 1024
 TIMESTAMP_MAX = 253_402_300_799_999
+# The format of record batches; the formats before it were single messages, or a compressed set of them.
+_MAGIC_OF_BATCHES = 2
 """The last millisecond of the year 9999, the latest that RFC 3339, Python and Spark (towards Python) support."""
 TIMESTAMP_TYPES = {0: "create", 1: "append"}
 
@@ -153,19 +155,22 @@ def values_of_records(
     """
     try:
         for batch in read_complete_batches(records):
-            for record in batch.records(_RECORDS_SIZE_MAX, strict=False):
-                yield _record_values(batch, record, start, payload=payload)
+            # The broker numbers old messages by their places; many producers leave all offsets 0.
+            by_place = counts_from_zero and batch.magic < _MAGIC_OF_BATCHES
+            for place, record in enumerate(batch.records(_RECORDS_SIZE_MAX, strict=False)):
+                offset = None if start is None else start + (place if by_place else record.offset)
+                yield _record_values(batch, record, offset, payload=payload)
             if start is not None and counts_from_zero:
                 start += batch.count
     except WireError as error:
         yield (*_NO_RECORD, str(error))
 
 
-def _record_values(batch: Batch, record: Record, start: int | None, *, payload: bool) -> tuple[object, ...]:
+def _record_values(batch: Batch, record: Record, offset: int | None, *, payload: bool) -> tuple[object, ...]:
     key, value = record.key, record.value
     headers = [{"key": name, "value_size": None if data is None else len(data)} for name, data in record.headers]
     return (
-        None if start is None else none_if_not_int64(record.offset + start),
+        None if offset is None else none_if_not_int64(offset),
         record.timestamp * 1_000_000 if 0 <= record.timestamp <= TIMESTAMP_MAX else None,
         TIMESTAMP_TYPES.get(batch.timestamp_type),
         codec_label(batch),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kwire.accelerator.plans import KIND_NUMBERS, KIND_STRUCT
 from kwire.capture.kafka.message_fields import SKIPPED_FIELDS, FieldShape, field_shape
 from kwire.capture.rows.exchange_summary import summary_fields
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 from kwire.schema import load_schema
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ _Path = tuple[str, ...]
 
 
 def describe_message(name: str, version: int) -> Description | None:
-    """The description of a message of the default edition; None if it must be decoded."""
-    codec = codec_of_name(name)
+    """The description of a message; None if it must be decoded."""
+    codec = codec_of_version(name, version)
     describer = _Describer(codec, version)
     spec = load_schema(codec.name, codec.edition)
     return describer.describe_struct(spec.fields, codec.message, (), is_flexible=spec.is_flexible(version))

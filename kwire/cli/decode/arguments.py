@@ -144,7 +144,9 @@ def _parse_span(text: str) -> Fraction:
 
 
 def _parse_apis(text: str) -> list[str]:
-    names: Mapping[str, str] = {registry.api_name(key).lower(): registry.api_name(key) for key in registry.API_KEYS}
+    names: Mapping[str, str] = {
+        registry.api_name(key).lower(): registry.api_name(key) for key in registry.known_api_keys()
+    }
     apis = []
     for word in _parse_names(text):
         if word.lower() not in names:

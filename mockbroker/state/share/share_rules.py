@@ -11,11 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from kwire.error_codes import ErrorCode
-from kwire.registry import EDITIONS, RELEASES
+from kwire.registry import EDITIONS, RELEASES, REMOVED_EDITION
 from mockbroker.state.share.extensions import DeltaWriter, MarkerReader
 
 #: The editions of share groups that a broker can serve, besides those of its release.
-SHARE_EDITIONS = tuple(edition for edition in EDITIONS if edition not in RELEASES)
+SHARE_EDITIONS = tuple(edition for edition in EDITIONS if edition not in {*RELEASES, REMOVED_EDITION})
 
 #: Defaults of a broker whose leaders store the state of share partitions in their own logs: the number of deltas that
 #: follow a checkpoint. KIP-932's second revision only says that checkpoints are to be frequent.

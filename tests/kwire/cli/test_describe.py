@@ -84,6 +84,23 @@ def test_an_unknown_name_is_a_usage_error_with_suggestions(name: str, suggestion
     assert suggestion in run_describe(capsys, name, code=2)
 
 
+def test_versions_that_kafka_4_removed_are_listed_and_described(capsys: Capsys) -> None:
+    lines = run_describe(capsys).splitlines()
+    assert [" ".join(line.split()) for line in lines if " ProduceRequest" in line or "StopReplicaRequest" in line] == [
+        "0 ProduceRequest versions 3-13, removed 0-2",
+        "5 StopReplicaRequest no version left, removed 0-4",
+    ]
+
+    newest = run_describe(capsys, "ListOffsetsRequest")
+    assert newest.endswith("Kafka 4.0 removed the versions 0: see --edition before-4.0\n")
+    assert "MaxNumOffsets" not in newest
+    for arguments in (("--version", "0"), ("--edition", "before-4.0")):
+        removed = run_describe(capsys, "ListOffsetsRequest", *arguments)
+        assert removed.startswith("ListOffsetsRequest: request, API key 2, versions 0, flexible 6+, edition before-4.0")
+        assert "MaxNumOffsets" in removed
+    assert "UngroupedPartitions" in run_describe(capsys, "StopReplicaRequest")
+
+
 def test_an_unknown_version_or_edition_is_a_usage_error(capsys: Capsys) -> None:
     wrong_version = run_describe(capsys, "ShareFetchRequest", "--version", "0", code=2)
     assert "has the versions 1-2 in edition 4.4, not 0" in wrong_version

@@ -22,6 +22,7 @@ def test_the_newest_release_is_the_default() -> None:
 def test_a_release_and_an_edition_of_share_groups_can_be_chosen() -> None:
     assert parse("--release", "4.3") == "4.3"
     assert parse("--edition", "kip932-r3") == "kip932-r3"
+    assert parse("--edition", "before-4.0") == "before-4.0"
 
 
 def test_an_unknown_release_names_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

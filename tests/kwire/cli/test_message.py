@@ -61,6 +61,16 @@ def test_an_edition_decodes_by_its_own_schema(capsys: Capsys) -> None:
     assert "ShareFetchRequest v0" in tree
 
 
+def test_a_version_that_kafka_4_removed_needs_no_edition(capsys: Capsys) -> None:
+    hex_ = "ffffffff00000001000161000000010000000000000000000000050000000a"
+
+    text = decode(capsys, "ListOffsetsRequest", "0", hex_)
+    assert '"maxNumOffsets": 10' in text
+    assert "max_num_offsets: int32 = 10" in decode(capsys, "ListOffsetsRequest", "0", hex_, "--format", "tree")
+    assert main(["message", "encode", "ListOffsetsRequest", "0", text]) == 0
+    assert capsys.readouterr().out.strip() == hex_
+
+
 @pytest.mark.parametrize("shape", ["json", "tree", "hex"])
 def test_damaged_bytes_are_code_1_and_a_line_with_path_and_offset(shape: str, capsys: Capsys) -> None:
     assert main(["message", "decode", "MetadataRequest", "1", ONE_TOPIC[:-2], "--format", shape]) == 1

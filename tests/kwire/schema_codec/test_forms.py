@@ -88,7 +88,7 @@ def test_a_version_or_message_or_edition_that_does_not_exist_is_named() -> None:
         ("ShareFetchRequest", 1, "4.0-early-access", ("ShareFetchRequest", "version 1", "4.0-early-access")),
         ("ShareFetchRequest", 0, "5.0", ("ShareFetchRequest", "5.0", "4.0-early-access")),
         ("NoSuchRequest", 0, "4.3", ("NoSuchRequest", "4.3")),
-        ("StopReplicaRequest", 0, "4.3", ("StopReplicaRequest",)),
+        ("StopReplicaRequest", 5, "4.3", ("StopReplicaRequest", "version 5")),
     ]:
         with pytest.raises(UnsupportedVersion) as caught:
             decode(name, version, b"", edition=edition)

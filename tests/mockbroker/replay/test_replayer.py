@@ -21,6 +21,7 @@ from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from mockbroker import Cluster
 from mockbroker.replay.captured import ReplayError, read_conversation
 from mockbroker.replay.replayer import ReplayedExchange, ReplayOptions, replay
+from tests.support.captures.old_clients import old_client
 
 TOPICS = {"orders": 3, "bills": 1}
 
@@ -165,3 +166,14 @@ def test_a_replay_keeps_the_pauses_of_the_capture(tmp_path: Path) -> None:
         list(replay(slow, ReplayOptions(cluster.bootstrap_servers, speed=2.0), sleep=pauses.append))
 
     assert [round(pause) for pause in pauses] == [0, 30, 60, 90]
+
+
+def test_requests_of_versions_that_kafka_4_removed_are_not_sent(tmp_path: Path) -> None:
+    path = tmp_path / "old.pcapng"
+    path.write_bytes(old_client())
+
+    conversation = read_conversation(str(path), Options())
+
+    assert conversation.exchanges == []
+    assert sum(conversation.unreadable.values()) == 11
+    assert conversation.unreadable["a request of a version that Kafka 4.0 removed: ListOffsets version 0"] == 1

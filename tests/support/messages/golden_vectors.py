@@ -12,7 +12,7 @@ from pathlib import Path
 from kwire.schema import load_schema, message_names, own_message_names
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-FILES = {edition: f"vectors-{edition}.jsonl.gz" for edition in ("4.4", "4.3", "4.0-early-access")}
+FILES = {edition: f"vectors-{edition}.jsonl.gz" for edition in ("4.4", "4.3", "4.0-early-access", "before-4.0")}
 
 
 def metadata_record_versions(edition: str) -> set[tuple[str, int]]:
@@ -35,6 +35,7 @@ WITHOUT_VECTORS = {
         )
         for half in ("Key", "Value")
     },
+    "before-4.0": set(),
 }
 
 

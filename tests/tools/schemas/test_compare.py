@@ -14,6 +14,7 @@ from tests.support import needs
 from tools.schemas.__main__ import main
 from tools.schemas.compare import compare_schema_sets, compare_schemas
 from tools.schemas.jars import SOURCES, cache_folder, fetch_jars, read_schemas
+from tools.schemas.removed import removed_schemas
 
 THEIRS = """
 // A comment of the file.
@@ -124,6 +125,7 @@ def test_schemas_are_those_of_the_official_jars(capsys: pytest.CaptureFixture[st
     assert shown.out.splitlines() == [
         "edition 4.4: 280 files compared with Kafka 4.4.0, 0 differences",
         "edition 4.3: 274 files compared with Kafka 4.3.0, 0 differences",
+        "edition before-4.0: 49 files compared with Kafka 3.9.1, 0 differences",
         "edition 4.0-early-access: 36 files compared with Kafka 4.0.0, 0 differences",
     ]
     assert code == 0
@@ -150,6 +152,29 @@ def test_a_file_that_is_no_schema_is_named_and_the_exit_code_is_2(
     assert printed.out == ""
     assert printed.err.startswith(f"tools.schemas: {tmp_path / 'messages' / 'A.json'}: {reason}")
     assert printed.err.count("\n") == 1
+
+
+def test_of_an_earlier_release_only_the_versions_below_the_newest_and_their_fields_are_compared() -> None:
+    earlier = {
+        "A.json": THEIRS.replace('"0-1"', '"0-5"'),
+        "Gone.json": THEIRS,
+        "Kept.json": THEIRS,
+        "Missing.json": THEIRS,
+        "ShareA.json": THEIRS.replace('"0-1"', '"0-5"'),
+    }
+    newest = {
+        "A.json": THEIRS.replace('"0-1"', '"1-9"'),
+        "Gone.json": THEIRS.replace('"0-1"', '"none"'),
+        "Kept.json": THEIRS.replace('"0-1"', '"0-9"'),
+        "ShareA.json": THEIRS.replace('"0-1"', '"1-9"'),
+    }
+
+    removed = {file: json.loads(text) for file, text in removed_schemas(earlier, newest).items()}
+
+    assert {file: tree["validVersions"] for file, tree in removed.items()} == {"A.json": "0", "Gone.json": "0-1"}
+    assert [field["name"] for field in removed["A.json"]["fields"]] == ["Address"]
+    assert [field["name"] for field in removed["Gone.json"]["fields"]] == ["Address", "Rows"]
+    assert [struct["name"] for struct in removed["A.json"]["commonStructs"]] == ["Shared"]
 
 
 @pytest.mark.parametrize("folder", ["", "messages"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from kwire.capture.columnar.body_columns import has_tags, message_name
 from kwire.primitives import FAILURES
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class BodySource:
         begin, at, fragment_count, size = frame
         is_in_span, whole = begin >= 0, self._span.data
         data = whole[begin : begin + size] if is_in_span else self._reader.read_frame(at, fragment_count, size)
-        read = codec_of_name(name).readers.get(version)
+        read = codec_of_version(name, version).readers.get(version)
         if read is None or (skip == _FLEXIBLE_HEADER_SIZE and name.endswith("Response") and data[4]):
             return None
         try:

@@ -31,7 +31,7 @@ from kwire.capture.pipeline import make_row_builder
 from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.record_batches import make_record_batch
 from kwire.capture.rows.reorder_buffer import sort_key
-from kwire.registry import API_KEYS
+from kwire.registry import known_api_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -144,7 +144,7 @@ class LevelReader(ColumnarReader):
         is_chosen = self._matches_options(exchanges) & (exchanges.request.body >= 0)
         # The messages of other APIs are not even imported.
         present = np.unique(exchanges.request.api_key[is_chosen]).tolist()
-        keys = [key for key in present if key in API_KEYS and self._builder.has_rows(key)]
+        keys = [key for key in present if key in known_api_keys() and self._builder.has_rows(key)]
         chosen = np.nonzero(is_chosen & np.isin(exchanges.request.api_key, keys))[0]
         if not len(chosen):
             return

@@ -24,7 +24,7 @@ from kwire.capture.columnar.levels.table_plan import Wanted, partition_classes
 from kwire.capture.rows.record_rows import ERROR_FIELDS, BatchValues, batch_values, partition_values, response_columns
 from kwire.error_codes import name_of
 from kwire.payload import RECORDS_FIELDS
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.levels.level_columns import NamedBody, Values
     from kwire.capture.index.arrays import Bools, Ints
 
+# No message has this version: the codec is that of the newest release, where that has the message.
+_ANY = -1
 _RESPONSE_COLUMNS = ("high_watermark", "log_start")
 
 
@@ -50,7 +52,7 @@ class PartitionColumns(LevelColumns):
     def has_rows(self, api_key: int) -> bool:
         """Whether exchanges of an API may have rows."""
         names = (message_name(api_key, kind) for kind in ("Request", "Response"))
-        return any(partition_classes(codec_of_name(name).message) for name in names)
+        return any(partition_classes(codec_of_version(name, _ANY).message) for name in names)
 
     def needs_request(self, api_key: int) -> bool:
         """Whether the request of an exchange with a valid response is needed."""
@@ -104,7 +106,7 @@ class PartitionColumns(LevelColumns):
         requested: Partitions | None,
     ) -> LevelRows:
         response_name = message_name(group.api_key, "Response")
-        (cls,) = partition_classes(codec_of_name(response_name).message) or (None,)
+        (cls,) = partition_classes(codec_of_version(response_name, group.version).message) or (None,)
         codes = [
             _values(responded, field, default)
             for field in ERROR_FIELDS

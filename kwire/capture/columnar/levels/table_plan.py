@@ -10,7 +10,7 @@ import msgspec
 from kwire.capture.columnar.decode_plan import FieldStep, StructPlan, make_step, plan_fields
 from kwire.capture.kafka.message_fields import SKIPPED_FIELDS, field_shape, struct_type_in
 from kwire.codec_table import Codec
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 from kwire.schema import FieldSpec, load_schema
 
 MESSAGE, TOPIC, PARTITION = "message", "topic", "partition"
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 @cache
 def table_plan(name: str, version: int, wanted: Wanted) -> StructPlan | None:
     """The plan for a message; None if there is no such version, or if its values do not fit into tables."""
-    codec = codec_of_name(name)
+    codec = codec_of_version(name, version)
     if version not in codec.readers or len(partition_classes(codec.message)) > 1:
         return None
     spec = load_schema(codec.name, codec.edition)

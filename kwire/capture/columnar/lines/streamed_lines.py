@@ -16,7 +16,7 @@ from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.rows.columns import arrow_schema
 from kwire.primitives import FAILURES
-from kwire.registry import codec_of_name
+from kwire.registry import codec_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -102,7 +102,7 @@ def _read_bodies(exchange: Exchange, request: DeferredRequest) -> tuple[msgspec.
     assert api_key is not None
     try:
         data = request.frame.data
-        asked, end = codec_of_name(message_name(api_key, "Request")).readers[version](data, request.body_at)
+        asked, end = codec_of_version(message_name(api_key, "Request"), version).readers[version](data, request.body_at)
         if end != len(data):
             return None
         if response is None:
@@ -110,7 +110,7 @@ def _read_bodies(exchange: Exchange, request: DeferredRequest) -> tuple[msgspec.
         data, tags = response.frame.data, has_tags(api_key, version)
         if not isinstance(response, DeferredResponse) or (tags and data[4]):
             return None
-        answered, end = codec_of_name(message_name(api_key, "Response")).readers[version](data, 4 + tags)
+        answered, end = codec_of_version(message_name(api_key, "Response"), version).readers[version](data, 4 + tags)
     except FAILURES:
         return None
     return (asked, answered) if end == len(data) else None

@@ -16,7 +16,7 @@ from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_bodies, summ
 from kwire.capture.rows.message_rows import OK
 from kwire.capture.rows.reorder_buffer import TableLine
 from kwire.escape import escape
-from kwire.registry import api_name, codec_of_name
+from kwire.registry import api_name, codec_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,10 +119,10 @@ class TableReader(LineReader):
         self, api_key: int, version: int, data: bytes, at: tuple[int, int], session: FetchSession | None
     ) -> tuple[str, int]:
         """The summary and the longest wait of an exchange whose bodies, at these offsets, are decoded."""
-        request: Any = codec_of_name(message_name(api_key, "Request")).readers[version](data, at[0])[0]
+        request: Any = codec_of_version(message_name(api_key, "Request"), version).readers[version](data, at[0])[0]
         answer = None
         if at[1] >= 0:
-            answer = codec_of_name(message_name(api_key, "Response")).readers[version](data, at[1])[0]
+            answer = codec_of_version(message_name(api_key, "Response"), version).readers[version](data, at[1])[0]
         text = summarize_bodies(request, answer, session, self._names)
         return text, max(getattr(request, "max_wait_ms", 0), 0)
 

@@ -29,6 +29,7 @@ UNCLEAN_REASONS = (
     "waiting",  # too many pending requests
     "cut",  # an incomplete frame, or an open gap, at the end
     "many",  # too many flows in the capture
+    "old_header",  # a request header without a client id (ControlledShutdown version 0)
 )
 _NUMBER = {name: number for number, name in enumerate(UNCLEAN_REASONS)}
 

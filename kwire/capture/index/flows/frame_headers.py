@@ -17,7 +17,7 @@ from kwire.capture.model import Flow, Frame
 
 _HEADER_SIZE = 10
 _CLIENT_ID_SIZE = 48
-_PRODUCE, _SASL_HANDSHAKE = 0, 17
+_PRODUCE, _CONTROLLED_SHUTDOWN, _SASL_HANDSHAKE = 0, 7, 17
 _NEVER_FLEXIBLE = 1 << 15
 _HEADER_FIELDS = [("api_key", ">i2"), ("api_version", ">i2"), ("correlation_id", ">i4"), ("client_id_size", ">i2")]
 
@@ -94,6 +94,7 @@ class HeaderReader:
         api_key, version, correlation_id, id_size = (header[name].astype(np.int64) for name, _ in _HEADER_FIELDS)
         flow = frames.side >> 1
         self._flows.mark_unclean(flow[(api_key == _SASL_HANDSHAKE) & (version == 0)], "tokens")
+        self._flows.mark_unclean(flow[(api_key == _CONTROLLED_SHUTDOWN) & (version == 0)], "old_header")
         client_id = self._client_ids(frames, rows, id_size)
         after = _HEADER_SIZE + np.maximum(id_size, 0)
         first_flexible = first_flexible_versions()
@@ -200,10 +201,11 @@ def read_body(
 @cache
 def first_flexible_versions() -> Ints:
     """By API key, the first version whose request header has tags; above all versions for an unknown API."""
-    last = max(registry.API_KEYS)
+    keys = registry.known_api_keys()
+    last = max(keys)
     # The last item is for keys that no API has: index -1.
     out = np.full(last + 3, _NEVER_FLEXIBLE + 1, dtype=np.int64)
-    for key in registry.API_KEYS:
+    for key in keys:
         versions = [version for version in range(64) if registry.header_versions(key, version)[0] == 2]
         out[key] = versions[0] if versions else _NEVER_FLEXIBLE
     return out
