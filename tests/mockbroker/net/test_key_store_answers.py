@@ -1,7 +1,7 @@
 """What a broker answers when the key store of a running listener is changed, and which one it serves then.
 
 Source: `key_store_answers.json`, recorded with Kafka 4.4.0 and 4.3.0, which agree
-(`python -m tests.support.brokers.record_key_stores`).
+(`python -m tests.support.key_stores.record`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mockbroker import Cluster
-from tests.support.brokers.key_store_cases import CASES, KeyStoreBroker
+from tests.support.key_stores.cases import CASES, KeyStoreBroker
 
 RECORDED = json.loads(Path(__file__).with_name("key_store_answers.json").read_text("utf-8"))
 

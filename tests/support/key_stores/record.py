@@ -1,4 +1,4 @@
-"""Record what Apache Kafka answers to other key stores: python -m tests.support.brokers.record_key_stores.
+"""Record what Apache Kafka answers to other key stores: python -m tests.support.key_stores.record.
 
 Needs Java and Maven. The answers are written beside the test that compares them with ours.
 """
@@ -19,7 +19,7 @@ from kwire.messages.incremental_alter_configs import (
 )
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.registry import RELEASES
-from tests.support.brokers.key_store_cases import KeyStoreBroker
+from tests.support.key_stores.cases import KeyStoreBroker
 from tools.oracle.broker import run_broker
 from tools.oracle.conversations.socket_brokers import wait_real_time
 from tools.oracle.jars import KAFKA_VERSIONS
