@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -117,6 +118,8 @@ def _create_endpoint(methods: Mapping[str, Operation | None], control: ControlCo
 
 async def _run_operation(request: Request, operation: Operation, control: ControlContext) -> Response:
     signature = operation.signature
+    if request.client is not None:
+        control = replace(control, client=request.client.host)
     parameters = read_parameters(request, operation)
     body = await read_body(request, operation)
     arguments = (control, parameters) if signature.body is None else (control, parameters, body)

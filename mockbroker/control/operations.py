@@ -23,13 +23,15 @@ _NAMES_IN_PATH = re.compile(r"{(\w+)}")
 class ControlContext:
     """What the functions of operations act on: those for clusters and proxies.
 
-    api: the operations that there are. shut_down: ends the process; None where it is not the command's.
+    api: the operations that there are. shut_down: ends the process; None where it is not the command's. client: the
+    address of the client whose request it is.
     """
 
     cluster: SharedMethods
     events: EventHub
     api: ControlApi
     shut_down: Callable[[], None] | None = None
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)

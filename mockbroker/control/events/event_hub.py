@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.control.events.event_ring import EventRing
 from mockbroker.control.events.event_source import EventSource
@@ -15,29 +16,54 @@ from mockbroker.control.events.recent_parts import RecentParts
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import SharedMethods
 
-#: The maximum number of readers.
-READERS_MAX = 256
 #: How long events are recorded after the last reader has gone, so that it can come back, seconds.
 LINGER_S = 30.0
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-class EventReader:
-    """A reader: `changed` is set when there may be new events. position: the number of the last one that it got."""
+class ReaderLimits(NamedTuple):
+    """How many readers there may be in all, and of one client."""
 
-    def __init__(self, kinds: frozenset[str], position: int) -> None:
+    readers: int = 256
+    client_readers: int = 128
+
+
+class TooManyReadersError(Exception):
+    """There are as many readers as there may be, in all or of one client; the text says which."""
+
+
+class EventReader:
+    """A reader: `changed` is set when there may be new events. position: the number of the last one that it got.
+
+    client: the address that it reads from.
+    """
+
+    def __init__(self, kinds: frozenset[str], position: int, client: str) -> None:
         self.kinds = kinds
         self.position = position
+        self.client = client
         self.changed = asyncio.Event()
+
+
+_LIMITS = ReaderLimits()
 
 
 class EventHub:
     """Has the readers. Its methods run in the event loop of the control, in which it is created.
 
+    Clients are counted by address: one that opens many streams leaves some for others.
+
     parts: those that readers share. stopped: is set at the end, when no more events come.
     """
 
-    def __init__(self, cluster: SharedMethods, *, ring: EventRing | None = None, linger_s: float = LINGER_S) -> None:
+    def __init__(
+        self,
+        cluster: SharedMethods,
+        *,
+        ring: EventRing | None = None,
+        linger_s: float = LINGER_S,
+        limits: ReaderLimits = _LIMITS,
+    ) -> None:
         self.ring = ring or EventRing()
         self.parts = RecentParts()
         self.stopped = asyncio.Event()
@@ -45,7 +71,9 @@ class EventHub:
         self._linger_s = linger_s
         self._loop = asyncio.get_running_loop()
         self._source = EventSource(self.ring, self._notify_from_cluster)
+        self._limits = limits
         self._readers: set[EventReader] = set()
+        self._counts: Counter[str] = Counter()
         self._session = secrets.token_hex(4)
         self._end_timer: asyncio.TimerHandle | None = None
         self._kinds: frozenset[str] = frozenset()
@@ -66,12 +94,16 @@ class EventHub:
             return None
         return int(text) if int(text) <= self.ring.last_number else None
 
-    async def add_reader(self, kinds: frozenset[str], position: int | None = None) -> EventReader | None:
-        """Add a reader, behind an event or from now on. Returns: None if there are too many."""
-        if len(self._readers) >= READERS_MAX:
-            return None
-        reader = EventReader(kinds, -1)
+    async def add_reader(self, kinds: frozenset[str], position: int | None = None, *, client: str = "") -> EventReader:
+        """Add a reader, behind an event or from now on. Raises: TooManyReadersError."""
+        limits = self._limits
+        if self._counts[client] >= limits.client_readers:
+            raise TooManyReadersError(f"{client or 'this client'} has {limits.client_readers} streams open already")
+        if len(self._readers) >= limits.readers:
+            raise TooManyReadersError(f"{limits.readers} streams are open already")
+        reader = EventReader(kinds, -1, client)
         self._readers.add(reader)
+        self._counts[client] += 1
         if self._end_timer is not None:
             self._end_timer.cancel()
             self._end_timer = None
@@ -85,7 +117,11 @@ class EventHub:
 
     def remove_reader(self, reader: EventReader) -> None:
         """Remove a reader; after the last one, recording goes on for a time."""
-        self._readers.discard(reader)
+        if reader in self._readers:
+            self._readers.remove(reader)
+            self._counts[reader.client] -= 1
+            if not self._counts[reader.client]:
+                del self._counts[reader.client]
         if not self._readers and self._end_timer is None:
             self._end_timer = self._loop.call_later(self._linger_s, self._end_recording)
 

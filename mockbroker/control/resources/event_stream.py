@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from starlette.responses import Response
 
+from mockbroker.control.events.event_hub import TooManyReadersError
 from mockbroker.control.models import exchanges as models
 from mockbroker.control.operations import ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
@@ -71,7 +72,8 @@ async def stream_events(control: ControlContext, parameters: models.EventsParame
     """What happens from now on, as server-sent events: requests, and changes of groups, topics, nodes and faults.
 
     The first event is `start`. A reader that is too slow loses the oldest events, and gets the event `lost` with their
-    number. With the header Last-Event-ID, or lastEventId, the stream goes on after that event.
+    number. With the header Last-Event-ID, or lastEventId, the stream goes on after that event. Too many streams, in all
+    or of one client, are refused with 429.
     """
     topic_names = _TopicNames(control.cluster)
     asked = RequestHistory.filtered(Snapshot((), 0, topic_names), parameters.api, filters_of(parameters))
@@ -80,9 +82,10 @@ async def stream_events(control: ControlContext, parameters: models.EventsParame
     )
     hub = control.events
     position = None if parameters.last_event_id is None else hub.find_position(parameters.last_event_id)
-    reader = await hub.add_reader(frozenset(question.kinds), position)
-    if reader is None:
-        raise ProblemError(ProblemKind.TOO_MANY_STREAMS, "close one of the streams that are open")
+    try:
+        reader = await hub.add_reader(frozenset(question.kinds), position, client=control.client)
+    except TooManyReadersError as error:
+        raise ProblemError(ProblemKind.TOO_MANY_STREAMS, f"{error}; close one of them", {"Retry-After": "1"}) from None
     is_unknown = parameters.last_event_id is not None and position is None
     return StreamedResponse(
         send_events(hub, reader, question, topic_names, is_unknown=is_unknown),

@@ -145,3 +145,57 @@ def _read_all(connection: socket.socket) -> bytes:
     while part := connection.recv(65536):
         data += part
     return bytes(data)
+
+
+def _open_stream(address: tuple[str, int], source: str) -> socket.socket:
+    connection = socket.create_connection(address, timeout=10, source_address=(source, 0))
+    connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return connection
+
+
+def test_a_client_with_many_streams_of_events_is_refused_more_and_others_are_served() -> None:
+    limits = HttpLimits(streams=8, client_streams=4)
+    with _control(limits) as (client, address), ExitStack() as stack:
+        streams = [stack.enter_context(_open_stream(address, "127.0.0.1")) for _ in range(4)]
+        assert {_read_until(each, b"event: start")[:15] for each in streams} == {b"HTTP/1.1 200 OK"}
+
+        refused = stack.enter_context(_open_stream(address, "127.0.0.1"))
+        head, body = _read_until(refused, b"}").split(b"\r\n\r\n")
+        problem = json.loads(body)
+        assert b"HTTP/1.1 429" in head
+        assert b"retry-after: 1" in head.lower()
+        assert problem["type"].endswith(":too-many-streams")
+        assert problem["detail"] == "127.0.0.1 has 4 streams open already; close one of them"
+        assert client.send("GET", "/v1/cluster").status == 200
+        other = stack.enter_context(_open_stream(address, "127.0.0.2"))
+        assert _read_until(other, b"event: start").startswith(b"HTTP/1.1 200 OK")
+
+        streams[0].close()
+        _until_served(address, stack)
+
+
+def test_streams_that_end_at_once_do_not_count() -> None:
+    with _control(HttpLimits(client_streams=4)) as (_, address), ExitStack() as stack:
+        for _ in range(40):
+            _open_stream(address, "127.0.0.1").close()
+
+        _until_served(address, stack)
+
+
+def _read_until(connection: socket.socket, end: bytes) -> bytes:
+    data = b""
+    while end not in data:
+        part = connection.recv(65536)
+        assert part, data
+        data += part
+    return data
+
+
+def _until_served(address: tuple[str, int], stack: ExitStack) -> None:
+    """Open a stream as soon as the server has noticed that others were closed."""
+    deadline = time.monotonic() + 30
+    while True:
+        stream = stack.enter_context(_open_stream(address, "127.0.0.1"))
+        if _read_until(stream, b"\r\n\r\n").startswith(b"HTTP/1.1 200"):
+            return
+        assert time.monotonic() < deadline

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mockbroker import Cluster
-from mockbroker.control.events import event_hub
-from mockbroker.control.events.event_hub import EventHub
+from mockbroker.control.events.event_hub import EventHub, ReaderLimits, TooManyReadersError
 
 
 def _watcher_count(cluster: Cluster) -> int:
@@ -27,8 +26,6 @@ def test_events_are_recorded_until_a_time_after_the_last_reader() -> None:
     async def read(cluster: Cluster, linger_s: float) -> tuple[str, int, EventHub]:
         hub = EventHub(cluster, linger_s=linger_s)
         first, second = await hub.add_reader(frozenset({"exchange"})), await hub.add_reader(frozenset({"clock"}))
-        assert first is not None
-        assert second is not None
         event_id, during = hub.event_id(0), await asyncio.to_thread(_watcher_count, cluster)
         for reader in (first, second):
             hub.remove_reader(reader)
@@ -56,17 +53,28 @@ def test_events_are_recorded_until_a_time_after_the_last_reader() -> None:
             asyncio.run(scenario(cluster))
 
 
-def test_there_are_not_too_many_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_hub, "READERS_MAX", 2)
+def test_there_are_not_too_many_readers_in_all_and_of_one_client() -> None:
+    kinds = frozenset({"clock"})
 
-    async def add_three(cluster: Cluster) -> list[bool]:
-        hub = EventHub(cluster)
-        readers = [await hub.add_reader(frozenset({"clock"})) for _ in range(3)]
+    async def add_readers(cluster: Cluster) -> None:
+        hub = EventHub(cluster, limits=ReaderLimits(readers=3, client_readers=2))
+        first, _ = await hub.add_reader(kinds, client="a"), await hub.add_reader(kinds, client="a")
+        with pytest.raises(TooManyReadersError, match=r"^a has 2 streams open already$"):
+            await hub.add_reader(kinds, client="a")
+        await hub.add_reader(kinds, client="b")
+        with pytest.raises(TooManyReadersError, match=r"^3 streams are open already$"):
+            await hub.add_reader(kinds, client="b")
+        # A reader that is removed twice counts once.
+        hub.remove_reader(first)
+        hub.remove_reader(first)
+        await hub.add_reader(kinds, client="a")
+        with pytest.raises(TooManyReadersError, match=r"^a has 2"):
+            await hub.add_reader(kinds, client="a")
+        assert hub.reader_count == 3
         hub.stop()
-        return [reader is not None for reader in readers]
 
     with Cluster() as cluster:
-        assert asyncio.run(add_three(cluster)) == [True, True, False]
+        asyncio.run(add_readers(cluster))
 
 
 @pytest.mark.parametrize(

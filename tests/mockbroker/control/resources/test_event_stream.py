@@ -143,7 +143,6 @@ def test_a_slow_reader_loses_the_oldest_events_and_is_sent_their_number(kafka: C
     async def read_slowly() -> list[bytes]:
         hub = EventHub(kafka, ring=EventRing(events_max=8))
         reader = await hub.add_reader(frozenset({"clock"}))
-        assert reader is not None
         stream = send_events(hub, reader, EventQuestion(("clock",), None, (), has_bodies=False), {})
         parts = [await anext(stream)]
         for time_ms in range(20):
