@@ -9,7 +9,7 @@ if [ ! -x "$environment/bin/python" ]; then
     echo "==> Making $environment"
     "$python" -m venv "$environment"
 fi
-"$python" -m tools.lowest_versions arrow tls oauth control completion fast spark > "$environment/lowest.txt"
+"$python" -m tools.lowest_versions captures tls oauth control completion fast spark > "$environment/lowest.txt"
 "$python" -m tools.lowest_versions --as-declared dev > "$environment/dev.txt"
 if ! cmp -s "$environment/lowest.txt" "$environment/installed.txt"; then
     echo "==> Installing the lowest versions into $environment"

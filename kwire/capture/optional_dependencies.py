@@ -1,14 +1,33 @@
-"""Imports of the optional libraries pyarrow and cryptography, only when they are needed."""
+"""Imports of the optional libraries numpy, pyarrow and cryptography, only when they are needed."""
 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kwire.errors import MissingExtra
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+#: The extra that captures need.
+CAPTURES = "captures"
+_PACKAGES = ("numpy", "pyarrow")
+
+
+def has_captures() -> bool:
+    """Whether the extra `captures` is installed: indexes and columns need it."""
+    return None not in map(find_spec, _PACKAGES)
+
+
+def explain_missing(what: str, error: ModuleNotFoundError) -> ImportError:
+    """The error to raise for one of an import: it names the extra if that has the missing package.
+
+    Args: what: what needs the extra, as the beginning of the message.
+    """
+    return MissingExtra(what, CAPTURES) if error.name in _PACKAGES else error
 
 
 def require_pyarrow() -> ModuleType:
@@ -19,7 +38,7 @@ def require_pyarrow() -> ModuleType:
     try:
         return importlib.import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtra("an Arrow table", "arrow") from error
+        raise MissingExtra("a table of rows of a capture", CAPTURES) from error
 
 
 def require_cryptography() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.files import pcap, pcapng
@@ -19,6 +18,7 @@ from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
 from kwire.capture.network.packet_dissector import dissect_packets
+from kwire.capture.optional_dependencies import has_captures
 from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.capture.segment_scan import scan_segments
@@ -68,7 +68,7 @@ def can_be_indexed(path: str) -> bool:
     except OSError:
         # The error is raised again, and reported, when the file is read.
         return False
-    return (magic in pcap.MAGICS or magic == pcapng.MAGIC) and None not in (find_spec("numpy"), find_spec("pyarrow"))
+    return (magic in pcap.MAGICS or magic == pcapng.MAGIC) and has_captures()
 
 
 def progressive_events(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kwire.capture.files.source import source_name
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
-from kwire.capture.optional_dependencies import require_pyarrow
+from kwire.capture.optional_dependencies import has_captures, require_pyarrow
 from kwire.capture.options import Options
 from kwire.capture.pipeline import (
     exchanges_with_ends,
@@ -256,11 +255,11 @@ def collect_topic_names_from_stream(source: Source, options: Options) -> dict[st
 
 
 def open_index(source: Source, cache: str | None = None) -> Index | None:
-    """The index of a source; None if the source cannot be indexed, or numpy or pyarrow are not installed.
+    """The index of a source; None if the source cannot be indexed, or without the extra `captures`.
 
     Args: cache: where sidecars are stored, `beside` or a folder; None stores none.
     """
-    if not isinstance(source, (str, bytes, os.PathLike)) or None in (find_spec("numpy"), find_spec("pyarrow")):
+    if not isinstance(source, (str, bytes, os.PathLike)) or not has_captures():
         return None
     from kwire.capture import index
 

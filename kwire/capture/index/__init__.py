@@ -2,16 +2,21 @@
 
 Phase 1 reads the file once: `build_index`, or `open_index`, which uses a sidecar. Phase 2 reads only what was
 requested: `read_segments` reads the segments of chosen flows for the streaming decoder, and `kwire.capture.columnar`
-reads the exchanges of clean flows. Requires numpy.
+reads the exchanges of clean flows. Requires the extra `captures`.
 """
 
 from __future__ import annotations
 
-from kwire.capture.index.build import build_index
-from kwire.capture.index.model import FlowInfo, FlowKey, Index
-from kwire.capture.index.scan.files import NotIndexed
-from kwire.capture.index.segments import read_segments
-from kwire.capture.index.sidecar import BESIDE, load_index, open_index, sidecar_path, write_sidecar
+from kwire.capture.optional_dependencies import explain_missing
+
+try:
+    from kwire.capture.index.build import build_index
+    from kwire.capture.index.model import FlowInfo, FlowKey, Index
+    from kwire.capture.index.scan.files import NotIndexed
+    from kwire.capture.index.segments import read_segments
+    from kwire.capture.index.sidecar import BESIDE, load_index, open_index, sidecar_path, write_sidecar
+except ModuleNotFoundError as error:
+    raise explain_missing("the index of a capture", error) from error
 
 __all__ = [
     "BESIDE",
