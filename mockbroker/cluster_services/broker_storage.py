@@ -101,7 +101,7 @@ class BrokerStorage:
     @property
     def quota_changes(self) -> int:
         """How often quotas have been changed; reading it does not load the quotas."""
-        return self.quotas.change_count if "quotas" in self.__dict__ else 0
+        return self.quotas.changed.count if "quotas" in self.__dict__ else 0
 
     @cached_property
     def quotas(self) -> ClientQuotas:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from kwire.records.metadata.user_scram_credential_record import UserScramCredent
 from mockbroker.metadata_log.brokers import is_new_registration
 from mockbroker.metadata_log.image import MetadataImage
 from mockbroker.metadata_log.tables import KEYS, Key, Message, MetadataLogError, Tables
-from mockbroker.state.metadata.configs import Resource, ResourceKind
+from mockbroker.state.metadata.configs import ResourceKind
 
 #: The record that removes another one; a topic's removal removes its partitions and configuration too.
 _REMOVALS: Mapping[type[msgspec.Struct], Callable[[Message], Message]] = {
@@ -49,16 +50,15 @@ def find_changes(
     before: MetadataImage,
     after: Tables,
     *,
-    topic_ids: Collection[bytes] | None = None,
-    resources: Collection[Resource] | None = None,
+    compared: Mapping[type[msgspec.Struct], Collection[Key]] = MappingProxyType({}),
 ) -> Iterator[Message]:
     """The records that lead from an image to these tables, in the order of the log.
 
-    Tables that `after` does not have stay as they are. topic_ids: the topics whose records `after` has, None for all;
-    resources: those whose configuration it has.
+    Tables that `after` does not have stay as they are. compared: by type, the keys of all records that `after` would
+    have; a type that is missing is compared as a whole.
     Raises: MetadataLogError for a leader epoch that went back.
     """
-    removed = _removed_topics(before, after, topic_ids)
+    removed = _removed_topics(before, after, compared.get(TopicRecord))
     yield from map(_REMOVALS[TopicRecord], removed)
     names = frozenset(topic.name for topic in removed)
     for record_type in KEYS:
@@ -66,10 +66,7 @@ def find_changes(
             continue
         table, wanted = before.tables[record_type], after[record_type]
         if record_type in _REMOVALS and record_type is not TopicRecord:
-            known_keys: Iterable[Key] = table
-            if record_type is ConfigRecord and resources is not None:
-                known_keys = [key for each in resources for key in before.configs.keys_of(each.kind, each.name)]
-            gone = [table[key] for key in known_keys if key not in wanted]
+            gone = [table[key] for key in compared.get(record_type, table) if key in table and key not in wanted]
             yield from (_REMOVALS[record_type](record) for record in gone if not _is_of_topic(record, names))
         for key, record in wanted.items():
             known = table.get(key)

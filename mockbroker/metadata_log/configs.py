@@ -42,9 +42,12 @@ def restore_configs(image: MetadataImage, configs: Configs) -> None:
             configs.set_overrides(resource, given)
 
 
-def describe_quotas(quotas: ClientQuotas) -> Iterator[ClientQuotaRecord]:
-    """All quotas, by entity and key."""
-    for entity, values in quotas.find_entities((), strict=False):
+def describe_quotas(
+    quotas: ClientQuotas, entities: Collection[QuotaEntity] | None = None
+) -> Iterator[ClientQuotaRecord]:
+    """All quotas, by entity and key. entities: only of these, None for all."""
+    found = quotas.find_entities((), strict=False) if entities is None else [(e, quotas.values_of(e)) for e in entities]
+    for entity, values in found:
         for key, value in values.items():
             yield ClientQuotaRecord([EntityData(kind, name) for kind, name in entity], key, value, remove=False)
 

@@ -33,8 +33,16 @@ from kwire.records.metadata.unregister_broker_record import UnregisterBrokerReco
 from kwire.records.metadata.unregister_controller_record import UnregisterControllerRecord
 from kwire.records.metadata.user_scram_credential_record import UserScramCredentialRecord
 from kwire.records.metadata.zk_migration_state_record import ZkMigrationStateRecord
-from mockbroker.metadata_log.config_table import ConfigTable
-from mockbroker.metadata_log.tables import KEYS, Key, Message, MetadataLogError
+from mockbroker.metadata_log.grouped_table import GroupedTable
+from mockbroker.metadata_log.tables import (
+    KEYS,
+    Key,
+    Message,
+    MetadataLogError,
+    acl_fields,
+    config_resource,
+    quota_entity,
+)
 from mockbroker.state.metadata.configs import ResourceKind
 
 #: No new leader in a PartitionChangeRecord.
@@ -46,12 +54,19 @@ class MetadataImage:
     """The records in effect, by type and key.
 
     Partition and leader epochs are counted as Kafka counts them. Records of an open transaction take effect at its end.
+    configs: by resource too. quotas: by entity. acls: by what they say.
     """
 
     def __init__(self, records: Iterable[Message] = ()) -> None:
-        self.configs = ConfigTable()
+        self.configs = GroupedTable(config_resource)
+        self.quotas = GroupedTable(quota_entity)
+        self.acls = GroupedTable(acl_fields)
         self.tables: dict[type[msgspec.Struct], dict[Key, Message]] = {record_type: {} for record_type in KEYS}
-        self.tables[ConfigRecord] = self.configs
+        self.tables |= {
+            ConfigRecord: self.configs,
+            ClientQuotaRecord: self.quotas,
+            AccessControlEntryRecord: self.acls,
+        }
         self._transaction: list[Message] | None = None
         for record in records:
             self.apply(record)
@@ -161,7 +176,7 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
     partitions, index = image.tables[PartitionRecord], 0
     while partitions.pop((record.topic_id, index), None) is not None:
         index += 1
-    for key in image.configs.keys_of(_TOPIC, topic.name):
+    for key in image.configs.keys_of((_TOPIC, topic.name)):
         del image.configs[key]
 
 

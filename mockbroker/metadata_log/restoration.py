@@ -71,7 +71,7 @@ def _restore_settings(image: MetadataImage, state: ClusterState) -> None:
         security.restore_credentials(image, state.security.credentials)
     if changes or image.tables[DelegationTokenRecord]:
         security.restore_tokens(image, state.security.tokens)
-    if state.authorizer is not None and (state.authorizer.change_count or image.tables[AccessControlEntryRecord]):
+    if state.authorizer is not None and (state.authorizer.changed.count or image.tables[AccessControlEntryRecord]):
         security.restore_acls(image, state.authorizer)
 
 

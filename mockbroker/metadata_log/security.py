@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from kwire.records.metadata.access_control_entry_record import AccessControlEntryRecord
 from kwire.records.metadata.delegation_token_record import DelegationTokenRecord
 from kwire.records.metadata.user_scram_credential_record import UserScramCredentialRecord
 from kwire.scram import ScramMechanism
-from mockbroker.metadata_log.tables import MetadataLogError
+from mockbroker.metadata_log.tables import MetadataLogError, acl_fields
 from mockbroker.state.security.acls import Acl, AclFilter, PatternType, Permission
 from mockbroker.state.security.operations import AclOperation, ResourceType
 from mockbroker.state.security.scram import ScramCredential
@@ -25,14 +25,16 @@ _MECHANISMS = {mechanism.number: mechanism for mechanism in ScramMechanism}
 
 
 def describe_acls(
-    authorizer: Authorizer, previous: MetadataImage, new_id: Callable[[], bytes]
+    authorizer: Authorizer, previous: MetadataImage, new_id: Callable[[], bytes], acls: Collection[Acl] | None = None
 ) -> Iterator[AccessControlEntryRecord]:
-    """All entries. The authorizer has no ids: an entry keeps that of the previous image, a new one gets a new id."""
-    ids = {_make_acl(record): record.id for record in previous.tables[AccessControlEntryRecord].values()}
-    for acl in authorizer.find_acls(_ALL):
-        known = ids.get(acl)
+    """All entries. The authorizer has no ids: an entry keeps that of the previous image, a new one gets a new id.
+
+    acls: only those of these that exist, None for all.
+    """
+    for acl in authorizer.find_acls(_ALL) if acls is None else filter(authorizer.has_acl, acls):
+        known = previous.acls.keys_of(acl)
         yield AccessControlEntryRecord(
-            known if known is not None else new_id(),
+            known[-1] if known else new_id(),
             int(acl.resource_type),
             acl.resource_name,
             int(acl.pattern_type),
@@ -55,26 +57,22 @@ def restore_acls(image: MetadataImage, authorizer: Authorizer) -> None:
 
 
 def _make_acl(record: AccessControlEntryRecord) -> Acl:
-    return Acl(
-        record.resource_type,
-        record.resource_name,
-        record.pattern_type,
-        record.principal,
-        record.host,
-        record.operation,
-        record.permission_type,
-    )
+    return Acl(*acl_fields(record))
 
 
-def describe_credentials(credentials: ScramCredentials) -> Iterator[UserScramCredentialRecord]:
-    """The SCRAM credentials of all users."""
-    for mechanism in ScramMechanism:
-        for user in credentials.users():
-            found = credentials.find_credential(user, mechanism)
-            if found is not None:
-                yield UserScramCredentialRecord(
-                    user, mechanism.number, found.salt, found.stored_key, found.server_key, found.iterations
-                )
+def describe_credentials(
+    credentials: ScramCredentials, keys: Collection[tuple[str, ScramMechanism]] | None = None
+) -> Iterator[UserScramCredentialRecord]:
+    """The SCRAM credentials of all users. keys: only those of these that exist, None for all."""
+    if keys is None:
+        users = credentials.users()
+        keys = [(user, mechanism) for mechanism in ScramMechanism for user in users]
+    for user, mechanism in keys:
+        found = credentials.find_credential(user, mechanism)
+        if found is not None:
+            yield UserScramCredentialRecord(
+                user, mechanism.number, found.salt, found.stored_key, found.server_key, found.iterations
+            )
 
 
 def restore_credentials(image: MetadataImage, credentials: ScramCredentials) -> None:
@@ -94,9 +92,15 @@ def restore_credentials(image: MetadataImage, credentials: ScramCredentials) -> 
             credentials.set_credential(record.name, mechanism, credential)
 
 
-def describe_tokens(tokens: DelegationTokens) -> Iterator[DelegationTokenRecord]:
-    """The delegation tokens, without their HMACs, which follow from the secret key."""
-    for token in tokens.stored_tokens():
+def describe_tokens(
+    tokens: DelegationTokens, token_ids: Collection[str] | None = None
+) -> Iterator[DelegationTokenRecord]:
+    """The delegation tokens, without their HMACs, which follow from the secret key.
+
+    token_ids: only those of these that exist, None for all.
+    """
+    found = tokens.stored_tokens() if token_ids is None else filter(None, map(tokens.find_token, token_ids))
+    for token in found:
         yield DelegationTokenRecord(
             token.owner,
             token.requester,

@@ -51,6 +51,24 @@ def make_table(records: Iterable[Message], record_type: type[msgspec.Struct]) ->
     return {key_of(record): record for record in records}
 
 
+def config_resource(record: ConfigRecord) -> tuple[int, str]:
+    """The resource of a configuration: its type and name."""
+    return record.resource_type, record.resource_name
+
+
+def acl_fields(record: AccessControlEntryRecord) -> tuple[int, str, int, str, str, int, int]:
+    """What an entry says, without its id: the fields of an `Acl`, to which it is equal."""
+    return (
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+
+
 def quota_entity(record: ClientQuotaRecord) -> tuple[tuple[str, str | None], ...]:
     """The entity of a quota: types with names, sorted by type."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda part: part[0]))

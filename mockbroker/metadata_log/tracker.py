@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,13 @@ from kwire.records.metadata.topic_record import TopicRecord
 from kwire.records.metadata.user_scram_credential_record import UserScramCredentialRecord
 from mockbroker.metadata_log import brokers, configs, features, security, topics
 from mockbroker.metadata_log.brokers import NEW_EPOCH, BrokerRuns
+from mockbroker.metadata_log.changed_parts import (
+    ChangedParts,
+    ChangedTopics,
+    SeenChanges,
+    count_seen,
+    find_changed_parts,
+)
 from mockbroker.metadata_log.changes import find_changes
 from mockbroker.metadata_log.image import MetadataImage
 from mockbroker.metadata_log.tables import Message, Tables, make_table
@@ -31,9 +38,9 @@ from mockbroker.state.metadata.feature_levels import METADATA_VERSION
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
-    from mockbroker.state.metadata.configs import Resource
 
 _UUID_BYTES = 16
+_EVERYTHING = ChangedParts()
 
 
 class Subject(IntEnum):
@@ -51,8 +58,6 @@ class Subject(IntEnum):
 
 #: Records by their type.
 Described = Mapping[type[msgspec.Struct], Iterable[Message]]
-#: The indexes of the partitions that have changed by topic id, None for all of a topic and the topic itself.
-ChangedTopics = Mapping[bytes, Collection[int] | None]
 #: Numbers of changes by subject.
 _Counters = tuple[object, ...]
 _UNKNOWN: _Counters = (None,) * len(Subject)
@@ -74,8 +79,7 @@ class MetadataTracker:
         self._directory_of = directory_of or self._stored_directory
         self._runs = BrokerRuns(self._new_id)
         self._counters = _UNKNOWN
-        self._topics_seen: int | None = None
-        self._configs_seen: int | None = None
+        self._seen: SeenChanges | None = None
         state.metadata.changed_topics = []
 
     def has_changes(self) -> bool:
@@ -93,12 +97,9 @@ class MetadataTracker:
         subjects = [subject for subject in Subject if counters[subject] != self._counters[subject]]
         if not subjects:
             return []
-        changed = self._changed_topics()
-        topic_ids = None if changed is None else [key for key, indexes in changed.items() if indexes is None]
-        seen, configs_now = self._configs_seen, self._state.configs
-        resources = None if seen is None else configs_now.resources_changed_since(seen)
-        tables = self.describe(subjects, changed, resources)
-        found = find_changes(self.image, tables, topic_ids=topic_ids, resources=resources)
+        changed = find_changed_parts(self._state, self._seen)
+        tables = self.describe(subjects, changed)
+        found = find_changes(self.image, tables, compared=changed.compared_keys(self.image))
         level = self._state.features.get(METADATA_VERSION, 0)
         return [with_version(record, level) for record in number_epochs(found, self.image, next_offset)]
 
@@ -106,8 +107,7 @@ class MetadataTracker:
         """The log has everything that has changed up to now."""
         metadata = self._state.metadata
         self._counters = _count_changes(self._state)
-        self._topics_seen = metadata.version + metadata.partition_changes
-        self._configs_seen = self._state.configs.generation
+        self._seen = count_seen(self._state)
         metadata.changed_topics = []
 
     def mark_seen(self) -> None:
@@ -131,25 +131,17 @@ class MetadataTracker:
         level = self._state.features.get(METADATA_VERSION, 0)
         return [with_version(record, level) for record in self.image.records()]
 
-    def describe(
-        self,
-        subjects: Iterable[Subject] = tuple(Subject),
-        changed: ChangedTopics | None = None,
-        resources: Collection[Resource] | None = None,
-    ) -> Tables:
-        """The present state of these subjects. changed, resources: only these topics and configurations.
+    def describe(self, subjects: Iterable[Subject] = tuple(Subject), changed: ChangedParts = _EVERYTHING) -> Tables:
+        """The present state of these subjects. changed: only of these parts.
 
         Without an authorizer, entries of the log stay as they are.
         """
         records: dict[type[msgspec.Struct], Iterable[Message]] = {}
         for subject in subjects:
-            if subject is Subject.CONFIGS:
-                records[ConfigRecord] = configs.describe_configs(self._state.configs, resources)
-            else:
-                records |= self._describe_subject(subject, changed)
+            records |= self._describe_subject(subject, changed)
         return {record_type: make_table(found, record_type) for record_type, found in records.items()}
 
-    def _describe_subject(self, subject: Subject, changed: ChangedTopics | None) -> Described:
+    def _describe_subject(self, subject: Subject, changed: ChangedParts) -> Described:
         state, image, storage = self._state, self.image, self._state.broker_storage
         match subject:
             case Subject.FEATURES:
@@ -157,13 +149,15 @@ class MetadataTracker:
             case Subject.BROKERS:
                 return {RegisterBrokerRecord: brokers.describe_brokers(state, image, self._runs, self._directory_of)}
             case Subject.TOPICS:
-                return self._describe_topics(changed)
+                return self._describe_topics(changed.topics)
+            case Subject.CONFIGS:
+                return {ConfigRecord: configs.describe_configs(state.configs, changed.resources)}
             case Subject.QUOTAS:
-                return {ClientQuotaRecord: configs.describe_quotas(storage.quotas)}
+                return {ClientQuotaRecord: configs.describe_quotas(storage.quotas, changed.quotas)}
             case Subject.PRODUCER_IDS:
                 next_id, controller_id = storage.next_producer_id, state.metadata.controller_id
                 return {ProducerIdsRecord: features.describe_producer_ids(next_id, controller_id, image)}
-        return self._describe_security(subject)
+        return self._describe_security(subject, changed)
 
     def _describe_topics(self, changed: ChangedTopics | None) -> Described:
         metadata, level = self._state.metadata, self._state.features.get(METADATA_VERSION, 0)
@@ -181,35 +175,19 @@ class MetadataTracker:
             PartitionRecord: topics.describe_partitions(partitions, self.image, self._directory_of, level=level),
         }
 
-    def _describe_security(self, subject: Subject) -> Described:
+    def _describe_security(self, subject: Subject, changed: ChangedParts) -> Described:
         state = self._state
         if subject is Subject.SECRETS:
             return {
-                UserScramCredentialRecord: security.describe_credentials(state.security.credentials),
-                DelegationTokenRecord: security.describe_tokens(state.security.tokens),
+                UserScramCredentialRecord: security.describe_credentials(
+                    state.security.credentials, changed.credentials
+                ),
+                DelegationTokenRecord: security.describe_tokens(state.security.tokens, changed.tokens),
             }
         if state.authorizer is None:
             return {}
-        return {AccessControlEntryRecord: security.describe_acls(state.authorizer, self.image, self._new_id)}
-
-    def _changed_topics(self) -> ChangedTopics | None:
-        """What has changed of topics, None if it is unknown."""
-        metadata = self._state.metadata
-        changed = metadata.changed_topics
-        if changed is None or self._topics_seen is None:
-            return None
-        # A change that names no topic counts without being in the list.
-        is_complete = len(changed) == metadata.version + metadata.partition_changes - self._topics_seen
-        if not is_complete:
-            return None
-        found: dict[bytes, dict[int, None] | None] = {}
-        for topic_id, indexes in changed:
-            known = found.setdefault(topic_id, {})
-            if indexes is None:
-                found[topic_id] = None
-            elif known is not None:
-                known.update(dict.fromkeys(indexes))
-        return found
+        entries = security.describe_acls(state.authorizer, self.image, self._new_id, changed.acls)
+        return {AccessControlEntryRecord: entries}
 
     def _new_id(self) -> bytes:
         return self._state.rng.randbytes(_UUID_BYTES)
@@ -255,7 +233,7 @@ def _count_numbers(state: ClusterState) -> _Counters:
         storage.quota_changes,
         storage.next_producer_id,
         state.security.change_count,
-        0 if authorizer is None else authorizer.change_count,
+        0 if authorizer is None else authorizer.changed.count,
     )
 
 

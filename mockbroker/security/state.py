@@ -78,11 +78,17 @@ class Security:
     @property
     def change_count(self) -> int:
         """How often credentials and tokens have been changed; reading it does not load their modules."""
-        loaded, count = self.__dict__, 0
-        for name in ("credentials", "tokens"):
-            if name in loaded:
-                count += loaded[name].change_count
-        return count
+        return self.credential_changes + self.token_changes
+
+    @property
+    def credential_changes(self) -> int:
+        """How often credentials have been changed; reading it does not load their module."""
+        return self.credentials.changed.count if "credentials" in self.__dict__ else 0
+
+    @property
+    def token_changes(self) -> int:
+        """How often tokens have been changed; reading it does not load their module."""
+        return self.tokens.changed.count if "tokens" in self.__dict__ else 0
 
     def add_scram(self, text: str) -> None:
         """Create a user from the format of `kafka-storage.sh format --add-scram`.

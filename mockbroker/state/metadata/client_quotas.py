@@ -13,6 +13,7 @@ import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.changed_keys import ChangedKeys
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -62,13 +63,13 @@ def make_entity(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 class ClientQuotas:
-    """All quotas of the cluster. change_count: the number of changes. on_change: is called after each of them."""
+    """All quotas of the cluster. changed: the entities. on_change: is called after each change."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
         self._values: dict[QuotaEntity, dict[str, float]] = {}
         self._levels: dict[str, Counter[tuple[str, ...]]] = {}
-        self.change_count = 0
+        self.changed: ChangedKeys[QuotaEntity] = ChangedKeys()
 
     def apply_changes(self, entity: QuotaEntity, changes: Sequence[QuotaChange]) -> dict[str, float]:
         """The values of an entity after some checked changes; nothing is stored.
@@ -98,7 +99,7 @@ class ClientQuotas:
             self._values[entity] = dict(values)
         else:
             self._values.pop(entity, None)
-        self.change_count += 1
+        self.changed.add(entity)
         level = tuple(kind for kind, _ in entity)
         for key in values.keys() ^ before.keys():
             self._levels.setdefault(key, Counter())[level] += 1 if key in values else -1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from itertools import takewhile
 
 import msgspec
 
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.keys import ConfigKey, ConfigType, Scope, Value
 from mockbroker.config.limits import parse_limits
+from mockbroker.state.changed_keys import ChangedKeys
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic, TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.timers import UNKNOWN_MS, EarliestDeadline
@@ -52,9 +52,6 @@ TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
 }
-
-#: After changes of more resources than this it is no longer known which have changed.
-_CHANGES_KEPT = 10_000
 
 #: Broker names of group keys that do not begin with "group." and the key's own name.
 _GROUP_SYNONYMS: Mapping[str, str] = {"streams.assignor.name": "group.streams.assignors"}
@@ -160,15 +157,12 @@ class Configs:
         self.group_names = group_names
         self._compacts_state_topic = compacts_state_topic
         self.elr = elr
-        self.generation = 0
+        self._changed: ChangedKeys[Resource] = ChangedKeys()
         self._earliest = EarliestDeadline() if earliest is None else earliest
         self.changes: Counter[ResourceKind] = Counter()
         self._overrides: dict[Resource, dict[str, str]] = {}
         self._effective: dict[tuple[ResourceKind, str], dict[int | None, EffectiveConfig]] = {}
         self._listeners: list[ConfigListener] = []
-        # The generation of the last change of each resource, the newest last, since one generation.
-        self._last_changes: dict[Resource, int] = {}
-        self._changes_known_since = 0
         if elr:
             self.set_overrides(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
 
@@ -240,20 +234,17 @@ class Configs:
         for listener in self._listeners:
             listener(resource, before, given)
 
+    @property
+    def generation(self) -> int:
+        """The number of changes."""
+        return self._changed.count
+
     def resources_changed_since(self, generation: int) -> list[Resource] | None:
         """The resources whose own texts have changed since a generation, deleted ones included; None if unknown."""
-        if generation < self._changes_known_since:
-            return None
-        changes = self._last_changes
-        return list(takewhile(lambda resource: changes[resource] > generation, reversed(changes)))
+        return self._changed.since(generation)
 
     def _count_change(self, resource: Resource) -> None:
-        self.generation += 1
-        if len(self._last_changes) >= _CHANGES_KEPT:
-            self._last_changes.clear()
-            self._changes_known_since = self.generation - 1
-        self._last_changes.pop(resource, None)
-        self._last_changes[resource] = self.generation
+        self._changed.add(resource)
         self._earliest.ms = UNKNOWN_MS
 
     def add_listener(self, listener: ConfigListener) -> None:

@@ -33,8 +33,8 @@ class AddressLimits:
         return limits.get(canonical_address(address), limits.get(None)) if limits else None
 
     def _read(self) -> dict[str | None, float]:
-        if self._change_count != self._quotas.change_count:
-            self._change_count = self._quotas.change_count
+        if self._change_count != self._quotas.changed.count:
+            self._change_count = self._quotas.changed.count
             self._limits = {
                 name if name is None else canonical_address(name): values[CONNECTION_RATE]
                 for entity, values in self._quotas.find_entities((), strict=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from mockbroker.state.changed_keys import ChangedKeys
 from mockbroker.state.security.acls import (
     EVERYBODY,
     WILDCARD,
@@ -29,7 +30,7 @@ class Authorizer:
 
     super_users: principals that may do everything. allow_if_none_found: whether a resource without entries is open to
     all principals (`allow.everyone.if.no.acl.found`). host_ranges: whether an entry's host may be a range of addresses.
-    change_count: the number of changes.
+    changed: the entries that are new or gone.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class Authorizer:
         # that are as long as one that is there. A name may have 32,767 characters.
         self._acls: dict[tuple[int, int, str], dict[Acl, None]] = {}
         self._prefix_lengths: Counter[int] = Counter()
-        self.change_count = 0
+        self.changed: ChangedKeys[Acl] = ChangedKeys()
 
     def add_acl(self, acl: Acl) -> None:
         """Add an entry, unless it exists."""
         if self.has_acl(acl):
             return
-        self.change_count += 1
+        self.changed.add(acl)
         if acl.pattern_type == PatternType.PREFIXED and _pattern_key(acl) not in self._acls:
             self._prefix_lengths[len(acl.resource_name)] += 1
         self._acls.setdefault(_pattern_key(acl), {})[acl] = None
@@ -59,12 +60,12 @@ class Authorizer:
 
     def remove_acls(self, acls: Iterable[Acl]) -> None:
         """Remove entries."""
-        self.change_count += 1
         for acl in acls:
             remaining = self._acls.get(_pattern_key(acl), {})
             if acl not in remaining:
                 continue
             del remaining[acl]
+            self.changed.add(acl)
             if remaining:
                 continue
             del self._acls[_pattern_key(acl)]

@@ -14,6 +14,7 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from kwire.scram import ITERATIONS_MIN, ScramMechanism
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.changed_keys import ChangedKeys
 from mockbroker.state.security.scram import ScramUser, credential_from_password
 
 _LONG_MAX = (1 << 63) - 1
@@ -53,7 +54,7 @@ class DelegationTokens:
 
     secret: `delegation.token.secret.key`; without one all operations fail. lifetime_max_ms, renewal_ms, sweep_ms:
     the longest life, the time until a renewal is due, and the interval between removals of expired tokens.
-    change_count: the number of changes.
+    changed: the ids of tokens.
     """
 
     def __init__(self, secret: str, *, lifetime_max_ms: int, renewal_ms: int, sweep_ms: int) -> None:
@@ -63,7 +64,8 @@ class DelegationTokens:
         self._sweep_ms = sweep_ms
         self._last_sweep_ms: int | None = None
         self._by_id: dict[str, DelegationToken] = {}
-        self.change_count = 0
+        self._by_hmac: dict[bytes, DelegationToken] = {}
+        self.changed: ChangedKeys[str] = ChangedKeys()
 
     def __repr__(self) -> str:
         return f"DelegationTokens({len(self._by_id)} tokens, ***)"
@@ -110,14 +112,18 @@ class DelegationTokens:
         """Add a token with these times; its HMAC follows from the id and the secret key."""
         secret = hmac.digest(self._secret, token_id.encode(), "sha512")
         token = DelegationToken(token_id, owner, requester, renewers, issued_ms, latest_ms, expires_ms, secret)
-        self._by_id[token_id] = token
-        self.change_count += 1
+        self._by_id[token_id] = self._by_hmac[secret] = token
+        self.changed.add(token_id)
         return token
+
+    def find_token(self, token_id: str) -> DelegationToken | None:
+        """The token of an id that has not been removed, or None."""
+        return self._by_id.get(token_id)
 
     def remove_token(self, token_id: str) -> None:
         """Remove a token."""
-        del self._by_id[token_id]
-        self.change_count += 1
+        del self._by_hmac[self._by_id.pop(token_id).hmac]
+        self.changed.add(token_id)
 
     def renew_token(self, secret: bytes, principal: str, *, period_ms: int, now_ms: int) -> int:
         """Extend the expiry of a token and return it; period_ms: 0 and less for the configured time.
@@ -130,20 +136,20 @@ class DelegationTokens:
         _check_renewer(token, principal)
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
         token.expires_ms = min(token.latest_ms, now_ms + period_ms)
-        self.change_count += 1
+        self.changed.add(token.token_id)
         return token.expires_ms
 
     def expire_token(self, secret: bytes, principal: str, *, period_ms: int, now_ms: int) -> int:
         """Set and return the expiry of a token, or delete it when the period is negative. Raises: as `renew_token`."""
         token = self._find_token(secret, now_ms)
         _check_renewer(token, principal)
-        self.change_count += 1
         if period_ms < 0:
-            del self._by_id[token.token_id]
+            self.remove_token(token.token_id)
             return now_ms
         if token.is_expired(now_ms):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         token.expires_ms = min(token.latest_ms, now_ms + period_ms)
+        self.changed.add(token.token_id)
         return token.expires_ms
 
     def describe_tokens(self, selects: Callable[[DelegationToken], bool], *, now_ms: int) -> Iterator[DelegationToken]:
@@ -166,10 +172,10 @@ class DelegationTokens:
     def _find_token(self, secret: bytes, now_ms: int) -> DelegationToken:
         self.check_enabled()
         self._remove_expired(now_ms)
-        for token in self._by_id.values():
-            if hmac.compare_digest(token.hmac, secret):
-                return token
-        raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        token = self._by_hmac.get(secret)
+        if token is None:
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return token
 
     def _remove_expired(self, now_ms: int) -> None:
         """Remove the tokens that had expired at the controller's last periodic check.
@@ -182,8 +188,8 @@ class DelegationTokens:
         if now_ms - self._last_sweep_ms >= self._sweep_ms:
             self._last_sweep_ms += (now_ms - self._last_sweep_ms) // self._sweep_ms * self._sweep_ms
             at_ms = self._last_sweep_ms
-            self.change_count += 1
-            self._by_id = {key: token for key, token in self._by_id.items() if not token.is_expired(at_ms)}
+            for token_id in [key for key, token in self._by_id.items() if token.is_expired(at_ms)]:
+                self.remove_token(token_id)
 
 
 def _check_renewer(token: DelegationToken, principal: str) -> None:

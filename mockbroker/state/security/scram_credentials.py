@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kwire.error_codes import ErrorCode
 from kwire.scram import ITERATIONS_MIN, ScramMechanism
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.changed_keys import ChangedKeys
 from mockbroker.state.security.scram import ITERATIONS_MAX, ScramCredential, credential_from_salted
 
 _DUPLICATE_CHANGE = "A user's credentials cannot be changed twice in one request"
@@ -34,21 +35,21 @@ class CredentialUpsertion(NamedTuple):
 
 
 class ScramCredentials:
-    """The credentials of a cluster, by mechanism and user. change_count: the number of changes."""
+    """The credentials of a cluster, by mechanism and user. changed: those that have changed."""
 
     def __init__(self) -> None:
         self._credentials: dict[ScramMechanism, dict[str, ScramCredential]] = {one: {} for one in ScramMechanism}
-        self.change_count = 0
+        self.changed: ChangedKeys[tuple[str, ScramMechanism]] = ChangedKeys()
 
     def set_credential(self, user: str, mechanism: ScramMechanism, credential: ScramCredential) -> None:
         """Create or replace a credential."""
-        self.change_count += 1
+        self.changed.add((user, mechanism))
         self._credentials[mechanism][user] = credential
 
     def remove_credential(self, user: str, mechanism: ScramMechanism) -> None:
         """Remove a credential, if it exists."""
         if self._credentials[mechanism].pop(user, None) is not None:
-            self.change_count += 1
+            self.changed.add((user, mechanism))
 
     def find_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """A user's credential."""
@@ -89,8 +90,7 @@ class ScramCredentials:
                 errors[change.user] = error
         for user, change in accepted.items():
             if isinstance(change, CredentialDeletion):
-                self.change_count += 1
-                del self._credentials[_BY_NUMBER[change.mechanism]][user]
+                self.remove_credential(user, _BY_NUMBER[change.mechanism])
             elif not change.salted_password:
                 # Java's HMAC rejects an empty key, at this point in Kafka.
                 errors[user] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

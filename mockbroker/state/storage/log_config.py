@@ -48,7 +48,11 @@ class TopicConfigs(Protocol):
     node_id: the broker that a log is on, or that leads it.
     """
 
-    generation: int
+    @property
+    def generation(self) -> int:
+        """The number of changes."""
+        ...
+
     batch_limits: BatchLimits
 
     def resources_changed_since(self, generation: int) -> Iterable[ChangedResource] | None:

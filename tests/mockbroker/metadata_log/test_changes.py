@@ -23,7 +23,7 @@ from kwire.records.metadata.topic_record import TopicRecord
 from kwire.records.metadata.unregister_broker_record import UnregisterBrokerRecord
 from mockbroker.metadata_log.changes import change_partition_records, find_changes
 from mockbroker.metadata_log.image import MetadataImage
-from mockbroker.metadata_log.tables import KEYS, MetadataLogError
+from mockbroker.metadata_log.tables import KEYS, MetadataLogError, Tables
 
 A, B = b"a" * 16, b"b" * 16
 PARTITION = PartitionRecord(partition_id=0, topic_id=A, replicas=(0, 1), isr=(0, 1), leader=0, leader_epoch=3)
@@ -88,8 +88,9 @@ def test_a_topic_of_the_same_name_again_gets_its_configuration_again() -> None:
 def test_only_the_named_topics_are_compared() -> None:
     image = MetadataImage([TopicRecord("t", A), PARTITION, TopicRecord("u", B)])
 
-    assert list(find_changes(image, {TopicRecord: {}, PartitionRecord: {}}, topic_ids=[A])) == [RemoveTopicRecord(A)]
-    assert list(find_changes(image, {TopicRecord: {}, PartitionRecord: {}}, topic_ids=[b"c" * 16])) == []
+    nothing: Tables = {TopicRecord: {}, PartitionRecord: {}}
+    assert list(find_changes(image, nothing, compared={TopicRecord: [A]})) == [RemoveTopicRecord(A)]
+    assert list(find_changes(image, nothing, compared={TopicRecord: [b"c" * 16]})) == []
 
 
 @pytest.mark.parametrize(
