@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 
 import msgspec
@@ -72,6 +72,8 @@ def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
     return codecs[name]
 
 
+# Bounded: a capture may have any versions.
+@lru_cache(maxsize=1024)
 def codec_of_version(name: str, version: int, edition: str = DEFAULT_EDITION) -> Codec:
     """The codec of a message in a version: that of the edition, or that of the versions which Kafka 4.0 removed.
 

@@ -133,4 +133,4 @@ def test_what_needs_an_extra_names_the_command_that_installs_it(binaries: Path, 
 
     assert done.returncode != 0
     assert "pip install" in done.stderr
-    assert "kwire[arrow]" in done.stderr
+    assert "kwire[captures]" in done.stderr

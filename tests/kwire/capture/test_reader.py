@@ -119,7 +119,7 @@ def test_without_pyarrow_rows_can_be_read_and_tables_raise_missing_extra(monkeyp
     monkeypatch.setattr(importlib, "import_module", refuse)
 
     assert len(list(read_rows(SHARE))) == 44
-    with pytest.raises(MissingExtra, match=r"pip install .*\[arrow\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[captures\]"):
         kwire.read_capture(SHARE)
 
 

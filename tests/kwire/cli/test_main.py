@@ -36,7 +36,7 @@ def failing(error: BaseException) -> int:
         (Truncated("M.field", 3, 4, 1), 1, "kwire: M.field at byte 3: needs 4 bytes, but 1 are left"),
         (UnsupportedVersion("M", "has no version 9"), 2, "kwire: M: has no version 9"),
         (SchemaError("M.json", "M", "f", "is wrong"), 1, "kwire: M.json: M.f: is wrong"),
-        (MissingExtra("Arrow", "arrow"), 2, "[arrow]"),
+        (MissingExtra("a table", "captures"), 2, "[captures]"),
         (UsageError("HEX: no digits"), 2, "kwire: HEX: no digits"),
         (FileNotFoundError(2, "No such file or directory", "x.pcap"), 2, "kwire: x.pcap: No such file or directory"),
         (ConnectionRefusedError(111, "Connection refused"), 1, "kwire: Connection refused"),
