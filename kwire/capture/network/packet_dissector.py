@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network.ip_fragments import FragmentReassembler
+from kwire.capture.network.packet_copies import NO_MARK, CopyFilter, make_mark
 from kwire.capture.network.tunnels import (
     CARRIERS,
     ETHERNET,
@@ -50,18 +51,25 @@ _TCP_HEAD = struct.Struct(">HHIIBBH")
 
 
 class _TcpRange(NamedTuple):
-    """The position of a TCP segment in a packet: addresses, data, and where it begins and (on the wire) ends."""
+    """The position of a TCP segment in a packet: addresses, data, and where it begins and (on the wire) ends.
+
+    identification: of IPv4; 0 for IPv6.
+    """
 
     source: bytes
     target: bytes
     data: bytes
     start: int
     stop: int
+    identification: int = 0
 
 
 def dissect_packets(packets: Iterable[Packet | CaptureIssue]) -> Iterator[Segment | CaptureIssue]:
-    """Yield the TCP segments of the packets. Other protocols are skipped; damaged TCP packets become issues."""
-    dissector = PacketDissector()
+    """Yield the TCP segments of the packets. Other protocols are skipped; damaged TCP packets become issues.
+
+    Packets that were captured twice are read once, and counted in an issue at the end.
+    """
+    dissector, copies = PacketDissector(), CopyFilter()
     fragment_issues = dissector.fragments.issues
     for packet in packets:
         if isinstance(packet, CaptureIssue):
@@ -71,12 +79,13 @@ def dissect_packets(packets: Iterable[Packet | CaptureIssue]) -> Iterator[Segmen
             segment = dissector.dissect_packet(packet)
         except (struct.error, IndexError):
             segment = _issue(packet, "header_cut", "a packet is cut inside its headers")
-        if segment is not None:
+        if isinstance(segment, CaptureIssue) or (segment and not copies.is_copy(segment, dissector.copy_mark)):
             yield segment
         if fragment_issues:
             yield from fragment_issues
             fragment_issues.clear()
     yield from dissector.close()
+    yield from copies.close()
 
 
 class PacketDissector:
@@ -87,6 +96,8 @@ class PacketDissector:
         self.fragments = FragmentReassembler()
         self.payload_offset: int | None = None
         """Offset of the latest segment's payload in its packet; None if the segment was reassembled from fragments."""
+        self.copy_mark = NO_MARK
+        """The mark of the latest segment, which its copies have too."""
         self._unread_tunnels: dict[str, CaptureIssue] = {}
 
     def close(self) -> Iterator[CaptureIssue]:
@@ -104,14 +115,17 @@ class PacketDissector:
         tcp_range = self._dissect_protocol(packet, kind, at, 0)
         if tcp_range is None or isinstance(tcp_range, CaptureIssue):
             return tcp_range
-        source_ip, target_ip, data, start, stop = tcp_range
+        source_ip, target_ip, data, start, stop, identification = tcp_range
         source_port, target_port, seq, ack, offset, flags, window = _TCP_HEAD.unpack_from(data, start)
         begin = start + (offset >> 4) * 4
         if offset < 0x50 or begin > stop:
             return _issue(packet, "tcp_header", "a TCP header states an impossible length")
         payload = data[begin:stop]
         missing = stop - begin - len(payload)
-        self.payload_offset = begin if data is packet.data else None
+        is_whole = data is packet.data
+        self.payload_offset = begin if is_whole else None
+        checksum = int.from_bytes(data[start + 16 : start + 18], "big")
+        self.copy_mark = make_mark(identification, checksum) if is_whole else NO_MARK
         source, target = (source_ip, source_port), (target_ip, target_port)
         return Segment(packet.ts, link, source, target, seq, ack, flags, payload, missing, packet.number, window)
 
@@ -160,7 +174,8 @@ class PacketDissector:
             reassembled = self.fragments.add_ipv4_fragment(packet, at, at + size, stop)
             return None if reassembled is None else self._dissect_protocol(reassembled, IPV4, 0, depth + 1)
         if protocol == _TCP:
-            return _TcpRange(data[at + 12 : at + 16], data[at + 16 : at + 20], data, at + size, stop)
+            identification = data[at + 4] << 8 | data[at + 5]
+            return _TcpRange(data[at + 12 : at + 16], data[at + 16 : at + 20], data, at + size, stop, identification)
         return self._dissect_inner(packet, parse_tunnel(data, protocol, at + size), depth)
 
     def _dissect_ipv6(self, packet: Packet, at: int, depth: int) -> _TcpRange | CaptureIssue | None:

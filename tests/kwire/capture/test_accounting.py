@@ -39,6 +39,7 @@ from tests.support.captures.capture_files import (
     build_pcap,
     read_ip_packets,
 )
+from tests.support.captures.index_captures import keep_direction
 from tests.support.captures.tls_captures import record_tls_capture
 
 pytestmark = pytest.mark.slow
@@ -135,6 +136,15 @@ def duplicate_packets(packets: list[CapturedPacket], rng: random.Random) -> list
     return [each for packet in packets for each in [packet] * rng.choice((1, 1, 2))]
 
 
+def mirror_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    copies = [each._replace(ts=each.ts + rng.randrange(3_000_000)) for each in packets]
+    return sorted([*packets, *copies], key=lambda each: each.ts)
+
+
+def keep_one_direction(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return keep_direction(packets, from_client=rng.random() < 0.5)
+
+
 def corrupt_payloads(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
     """Change bytes of TCP payloads."""
     output = []
@@ -155,7 +165,7 @@ def apply_all(packets: list[CapturedPacket], rng: random.Random) -> list[Capture
     return packets
 
 
-DAMAGES = [*COMBINED, drop_end, apply_all]
+DAMAGES = [*COMBINED, drop_end, mirror_packets, keep_one_direction, apply_all]
 
 
 @pytest.mark.parametrize("name", FILES)

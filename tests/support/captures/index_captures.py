@@ -124,6 +124,19 @@ def _repeat_packets(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     return [copy for index, each in enumerate(packets) for copy in [each] * (1 + (index % 7 == 0))]
 
 
+def _mirror_packets(packets: list[CapturedPacket]) -> list[CapturedPacket]:
+    """Each packet twice, as at a mirror port; the copies come up to 3 ms later, and in another order."""
+    chance = random.Random(9)
+    copies = [each._replace(ts=each.ts + chance.randrange(3_000_000)) for each in packets]
+    return sorted([*packets, *copies], key=lambda each: each.ts)
+
+
+def keep_direction(packets: list[CapturedPacket], *, from_client: bool) -> list[CapturedPacket]:
+    """The packets of one direction; brokers have the smaller port."""
+    ports = [struct.unpack_from(">HH", each.data, 20) for each in packets]
+    return [each for each, (source, target) in zip(packets, ports, strict=True) if (source > target) == from_client]
+
+
 def _swap_packets(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     out = list(packets)
     for index in range(3, len(out) - 1, 5):
@@ -269,6 +282,9 @@ def _build_pcapng(packets: list[CapturedPacket], order: str, options: bytes | No
 IMPAIRED: dict[str, Callable[[list[CapturedPacket]], list[CapturedPacket]]] = {
     "loss": _lose_packets,
     "copies": _repeat_packets,
+    "mirror": _mirror_packets,
+    "requests only": lambda packets: keep_direction(packets, from_client=True),
+    "responses only": lambda packets: keep_direction(packets, from_client=False),
     "swaps": _swap_packets,
     "lateness": _delay_packets,
     "snaplen": lambda packets: [each._replace(stored_size=100) for each in packets],

@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Ints, Words
+from kwire.capture.index.arrays import NO_NUMBERS, Ints, Words, concatenate_rows
 from kwire.capture.index.column_schema import PACKET_TYPES
 from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.parallel.ranges import FileRange, RangeFile, read_range
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.header_pass import HeaderPass, check_limits
+from kwire.capture.index.scan.packet_copies import NO_KEYS, find_copies, latest_keys
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
 from kwire.capture.model import CaptureIssue, Packet
+from kwire.capture.network.packet_copies import COPIES_KIND, copies_issue
 
 # This many flows, the largest ones, are assigned to shards by their size; the others are assigned in turn.
 _WEIGHED_MAX = 10_000
@@ -82,6 +84,8 @@ def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRa
         flows = _FlowNumbers(placed_ranges, fragmented)
         flows.write_flows(columns, placed_ranges, shards)
         fragmented.write_packets(flows.numbers)
+        copies, copies_ts = _find_copies(placed_ranges)
+        columns.add_column("copies", copies)
         scanner.report_end(state)
         columns.metadata = {
             "ranges": ranges,
@@ -98,7 +102,10 @@ def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRa
                 "last_ts": max((summary.last_ts for summary in summaries), default=0),
                 "secrets_at": state.key_logs,
                 "may_have_secrets": scanner.may_have_secrets,
-                "issues": _collect_issues(placed_ranges, fragmented.header_pass, state),
+                "issues": [
+                    *_collect_issues(placed_ranges, fragmented.header_pass, state),
+                    *_copies_issues(placed_ranges, copies, copies_ts, state.packet_count),
+                ],
             },
         }
     return sum(placed.is_reread for placed in placed_ranges)
@@ -197,10 +204,36 @@ def assign_shards(costs: Ints, shards: int) -> Ints:
     return out
 
 
+def _find_copies(placed_ranges: Sequence[_PlacedRange]) -> tuple[Ints, Ints]:
+    """The numbers and times of packets that are copies of packets of earlier ranges."""
+    latest, numbers, times = NO_KEYS, [NO_NUMBERS], [NO_NUMBERS]
+    for _, range_file, before, _ in placed_ranges:
+        head, tail = (keys._replace(number=keys.number + before) for keys in range_file.read_copy_keys())
+        is_copy = find_copies(concatenate_rows(latest, head))[len(latest.number) :] & ~find_copies(head)
+        numbers.append(head.number[is_copy])
+        times.append(head.ts[is_copy])
+        latest = latest_keys(concatenate_rows(latest, tail), before + range_file.summary.state.packet_count)
+    return np.concatenate(numbers), np.concatenate(times)
+
+
+def _copies_issues(
+    placed_ranges: Sequence[_PlacedRange], copies: Ints, times: Ints, end: int
+) -> list[tuple[int, CaptureIssue]]:
+    """The issue about the copies in all ranges, if there are any."""
+    counts = [(packet, ts, 1) for packet, ts in zip(copies.tolist(), times.tolist(), strict=True)]
+    for _, range_file, before, _ in placed_ranges:
+        issues = [issue for _, issue in range_file.summary.issues if issue.kind == COPIES_KIND]
+        counts += [(issue.packet + before, issue.ts, issue.packets) for issue in issues]
+    if not counts:
+        return []
+    packet, ts, _ = min(counts)
+    return [(end, copies_issue(packet, ts, sum(count for _, _, count in counts)))]
+
+
 def _collect_issues(
     placed_ranges: Sequence[_PlacedRange], header_pass: HeaderPass, state: ScanState
 ) -> list[tuple[int, CaptureIssue]]:
-    """All issues in the order in which one pass over the file finds them."""
+    """All issues but that about copies, in the order in which one pass over the file finds them."""
     issues = list(header_pass.issues)
     counted: dict[str, CaptureIssue] = {}
     for _, range_file, before, _ in placed_ranges:
@@ -208,7 +241,7 @@ def _collect_issues(
             moved = issue._replace(packet=issue.packet + before)
             if issue.kind == _COUNTED_KIND:
                 _add_count(counted, moved)
-            else:
+            elif issue.kind != COPIES_KIND:
                 issues.append((number + before, moved))
     check_limits(issues)
     issues.sort(key=lambda numbered: numbered[0])
@@ -249,6 +282,7 @@ class JoinedRanges:
         self._spans = metadata["spans"]
         self._before: dict[str, int] = metadata["before"]
         self._fragmented = frozenset(metadata["fragmented"])
+        self._copies: Ints = self._columns["copies"]
         self._range: tuple[int, RangeFile, Ints] | None = None
 
     @property
@@ -284,4 +318,5 @@ class JoinedRanges:
             merged = {name: np.concatenate(columns) for name, columns in pairs.items()}
             order = np.argsort(merged["number"], kind="stable")
             packets = {name: column[order] for name, column in merged.items()}
-        return packets
+        is_copy = np.isin(packets["number"], self._copies)
+        return {name: column[~is_copy] for name, column in packets.items()} if is_copy.any() else packets

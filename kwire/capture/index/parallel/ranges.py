@@ -18,6 +18,7 @@ from kwire.capture.index.columns import Columns, Path_, new_columns_file
 from kwire.capture.index.flows.flow_ids import FlowIds
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.header_pass import HeaderPass
+from kwire.capture.index.scan.packet_copies import CopyKeys
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import RecordPosition, ScanState
@@ -104,7 +105,10 @@ def _scan_range(
     columns.add_column("flow.words", ids.endpoint_table().reshape(-1))
     columns.add_column("flow.firsts", firsts)
     columns.add_column("flow.counts", counts)
-    # Fragments were deferred; what is reported here are the packets in unsupported tunnels, counted over the range.
+    # Packets at its begin may be copies of packets of the range before, which the join finds.
+    columns.add_column("copies.head", header_pass.copies.head.to_words())
+    columns.add_column("copies.latest", header_pass.copies.latest.to_words())
+    # Fragments were deferred; what is reported here are the counts of packets in unsupported tunnels, and of copies.
     header_pass.close(state.packet_count)
     return RangeSummary(position, state, first_ts, last_ts, extents, header_pass.issues, file.mtime_ns)
 
@@ -138,6 +142,11 @@ class RangeFile:
         """By flow: its endpoint words, the number of its first packet, and its packet count."""
         columns = self._columns
         return columns["flow.words"].reshape(-1, 5), columns["flow.firsts"], columns["flow.counts"]
+
+    def read_copy_keys(self) -> tuple[CopyKeys, CopyKeys]:
+        """The keys at the begin and at the end of the range, as in `CopyFinder`."""
+        head, latest = (CopyKeys.from_words(self._columns[f"copies.{name}"]) for name in ("head", "latest"))
+        return head, latest
 
     def read_packets(self, span: int) -> dict[str, Ints]:
         """The columns of the packets of a span."""

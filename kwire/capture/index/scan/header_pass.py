@@ -10,7 +10,8 @@ import numpy as np
 from kwire.capture.index.arrays import Ints
 from kwire.capture.index.scan import packet_headers
 from kwire.capture.index.scan.files import NotIndexed
-from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.packet_copies import CopyFinder
+from kwire.capture.index.scan.packet_headers import PacketHeaders, ScannedPackets
 from kwire.capture.index.scan.spans import Span
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network.ip_fragments import FragmentReassembler
@@ -46,6 +47,7 @@ class HeaderPass:
         self._dissector = PacketDissector()
         if defers:
             self._dissector.fragments = _DeferringFragments()
+        self.copies = CopyFinder()
         self.issues: list[tuple[int, CaptureIssue]] = []
         """Issues, each with the number of the packet at which it was found."""
         self.fragmented_payloads: list[bytes] = []
@@ -55,15 +57,22 @@ class HeaderPass:
         self._fragmented_size = 0
 
     def read_span(self, span: Span) -> PacketHeaders:
-        """The TCP packets of the span. Raises: NotIndexed when the file exceeds the limits of an index."""
-        headers, is_unusual = packet_headers.parse_plain_packets(span)
+        """The TCP packets of the span, without those that are copies of others before them.
+
+        Raises: NotIndexed when the file exceeds the limits of an index.
+        """
+        packets, is_unusual = packet_headers.parse_plain_packets(span)
         unusual = np.nonzero(is_unusual)[0]
-        if not len(unusual):
-            return headers
-        return packet_headers.merge_headers([headers, self.read_packets(_read_packets(span, unusual))])
+        if len(unusual):
+            packets = packet_headers.merge_packets([packets, self._read_marked(_read_packets(span, unusual))])
+        return self.copies.drop_copies(*packets)
 
     def read_packets(self, packets: Iterable[tuple[Packet, int]]) -> PacketHeaders:
-        """The same for packets that the dissector reads one by one. Args: packets: each with its offset in the file."""
+        """The packets that the dissector reads one by one. Args: packets: each with its offset in the file."""
+        return self._read_marked(packets).headers
+
+    def _read_marked(self, packets: Iterable[tuple[Packet, int]]) -> ScannedPackets:
+        marks: list[int] = []
         rows: list[tuple[int, ...]] = []
         endpoints: list[tuple[int, ...]] = []
         for packet, at in packets:
@@ -80,6 +89,7 @@ class HeaderPass:
                 row, words = _header_row(dissected, self._payload_position(dissected, at))
                 rows.append(row)
                 endpoints.append(words)
+                marks.append(self._dissector.copy_mark)
             fragment_issues = self._dissector.fragments.issues
             self.issues += [(packet.number, issue) for issue in fragment_issues]
             fragment_issues.clear()
@@ -87,11 +97,12 @@ class HeaderPass:
         columns = np.array(rows, dtype=np.int64).reshape(-1, len(PacketHeaders._fields) - 1).T
         # The endpoints follow number, time and link.
         ends = np.array(endpoints, dtype=np.uint64).reshape(-1, 5)
-        return PacketHeaders._make([*columns[:3], ends, *columns[3:]])
+        headers = PacketHeaders._make([*columns[:3], ends, *columns[3:]])
+        return ScannedPackets(headers, np.array(marks, dtype=np.int64))
 
     def close(self, number: int) -> None:
-        """Report incomplete fragments, and the number of packets in unsupported tunnels, at the end of the file."""
-        self.issues += [(number, issue) for issue in self._dissector.close()]
+        """Report incomplete fragments, and how many packets are in unsupported tunnels or copies, at the file's end."""
+        self.issues += [(number, issue) for issue in (*self._dissector.close(), *self.copies.close())]
 
     def _payload_position(self, segment: Segment, at: int) -> int:
         """The position of a segment's payload, as in `PacketHeaders.at`. Args: at: offset of its packet."""

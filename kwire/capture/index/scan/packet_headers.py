@@ -74,19 +74,27 @@ def endpoints_of_words(words: tuple[int, ...]) -> tuple[tuple[bytes, int], tuple
     return (packed[:16], words[4] >> 16 & 0xFFFF), (packed[16:], words[4] & 0xFFFF)
 
 
+class ScannedPackets(NamedTuple):
+    """Headers, and the mark of each packet, as `make_mark` of `kwire.capture.network.packet_copies` returns it."""
+
+    headers: PacketHeaders
+    mark: Ints
+
+
 _NO_HEADERS = PacketHeaders._make([NO_NUMBERS] * 12)._replace(ends=np.zeros((0, 5), dtype=np.uint64))
 
 
-def merge_headers(parts: list[PacketHeaders]) -> PacketHeaders:
-    """Merge headers in packet order."""
-    parts = [part for part in parts if len(part.number)] or parts[:1]
+def merge_packets(parts: list[ScannedPackets]) -> ScannedPackets:
+    """Merge packets in their order."""
+    parts = [part for part in parts if len(part.mark)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     whole = concatenate_rows(*parts)
-    return whole.select(np.argsort(whole.number, kind="stable"))
+    order = np.argsort(whole.headers.number, kind="stable")
+    return ScannedPackets(whole.headers.select(order), whole.mark[order])
 
 
-def parse_plain_packets(span: Span) -> tuple[PacketHeaders, Bools]:
+def parse_plain_packets(span: Span) -> tuple[ScannedPackets, Bools]:
     """The headers of plain TCP packets, and which of all packets are unusual."""
     kind, ip = _parse_link_layer(span)
     # Too close to the end of the span for a gather: only its last packet or two.
@@ -100,7 +108,7 @@ def parse_plain_packets(span: Span) -> tuple[PacketHeaders, Bools]:
             unusual, headers = read(span, chosen, ip[chosen])
             is_unusual[chosen[unusual]] = True
             parts.append(headers)
-    return merge_headers(parts or [_NO_HEADERS]), is_unusual
+    return merge_packets(parts or [ScannedPackets(_NO_HEADERS, NO_NUMBERS)]), is_unusual
 
 
 def _parse_link_layer(span: Span) -> tuple[Ints, Ints]:
@@ -144,7 +152,7 @@ def _read_ethertype(data: bytes, begin: Ints, captured: Ints, offset: int, depth
     return kind, safe + 2
 
 
-def _parse_ipv4(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, PacketHeaders]:
+def _parse_ipv4(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, ScannedPackets]:
     rows = gather_bytes(span.data, ip, _IP_WIDTH)
     size = (rows[:, 0] & 15).astype(np.int64) * 4
     total = _read_u16(rows, 2)
@@ -159,10 +167,10 @@ def _parse_ipv4(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, PacketHeader
     is_not_tcp |= is_good & is_whole & (protocol == _UDP) & ~np.isin(target_port, _TUNNEL_PORTS)
     is_tcp = is_good & is_whole & (protocol == _TCP)
     addresses = rows[:, 12:20].copy().view(">u4").astype(np.uint64)
-    return _parse_tcp(span, _IpPackets(chosen, is_tcp, is_not_tcp, ip + size, stop, addresses))
+    return _parse_tcp(span, _IpPackets(chosen, is_tcp, is_not_tcp, ip + size, stop, addresses, _read_u16(rows, 4)))
 
 
-def _parse_ipv6(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, PacketHeaders]:
+def _parse_ipv6(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, ScannedPackets]:
     rows = gather_bytes(span.data, ip, _IP_WIDTH)
     size = _read_u16(rows, 4)
     stop = ip + 40 + size
@@ -173,13 +181,15 @@ def _parse_ipv6(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, PacketHeader
     is_not_tcp |= is_good & (protocol == _UDP) & ~np.isin(_read_u16(rows, 42), _TUNNEL_PORTS)
     is_tcp = is_good & (protocol == _TCP)
     addresses = rows[:, 8:40].copy().view(">u8").astype(np.uint64)
-    return _parse_tcp(span, _IpPackets(chosen, is_tcp, is_not_tcp, ip + 40, stop, addresses))
+    no_identification = np.zeros(len(ip), dtype=np.int64)
+    return _parse_tcp(span, _IpPackets(chosen, is_tcp, is_not_tcp, ip + 40, stop, addresses, no_identification))
 
 
 class _IpPackets(NamedTuple):
     """IP packets of one version: their indexes in the span; offset of the payload, and where it stops on the wire.
 
-    addresses: of source and target; each is one column of 32 bits, or two of 64 bits for IPv6.
+    addresses: of source and target; each is one column of 32 bits, or two of 64 bits for IPv6. identification: of
+    IPv4, 0 for IPv6.
     """
 
     chosen: Ints
@@ -188,11 +198,12 @@ class _IpPackets(NamedTuple):
     at: Ints
     stop: Ints
     addresses: Words
+    identification: Ints
 
 
-def _parse_tcp(span: Span, ip_packets: _IpPackets) -> tuple[Bools, PacketHeaders]:
+def _parse_tcp(span: Span, ip_packets: _IpPackets) -> tuple[Bools, ScannedPackets]:
     """Which packets are unusual, and the headers of the other TCP packets."""
-    chosen, is_tcp, is_not_tcp, at, stop, addresses = ip_packets
+    chosen, is_tcp, is_not_tcp, at, stop, addresses, identification = ip_packets
     tcp = np.nonzero(is_tcp)[0]
     rows = gather_bytes(span.data, at[tcp], 20)
     size = (rows[:, 12] >> 4).astype(np.int64) * 4
@@ -207,7 +218,7 @@ def _parse_tcp(span: Span, ip_packets: _IpPackets) -> tuple[Bools, PacketHeaders
     numbers = rows[:, 4:12].copy().view(">u4").astype(np.int64)
     side, ends = _order_endpoints(addresses.take(tcp, axis=0), ports[:, 0], ports[:, 1])
     codes = np.array([_LINK_CODES.get(each, 0) for each in range(max(_LINK_CODES) + 1)], dtype=np.int64)
-    return is_unusual, PacketHeaders(
+    headers = PacketHeaders(
         number=span.number[packets],
         ts=span.ts[packets],
         link=codes[span.link[packets]],
@@ -221,6 +232,7 @@ def _parse_tcp(span: Span, ip_packets: _IpPackets) -> tuple[Bools, PacketHeaders
         captured=captured,
         missing=end - begin - captured,
     )
+    return is_unusual, ScannedPackets(headers, identification[tcp] << 16 | _read_u16(rows, 16))
 
 
 def _order_endpoints(addresses: Words, source_port: Words, target_port: Words) -> tuple[Ints, Words]:

@@ -156,7 +156,12 @@ def test_ended_by_is_the_sender_of_the_first_fin_or_rst(how: str, by_client: boo
 
 def test_a_retransmission_is_not_a_packet_out_of_order() -> None:
     packets = exchange_packets(4)
-    twice = [*packets[:4], packets[3], *packets[4:]]
+    # A copy of the packet would have its IP identification.
+    twice = [
+        *packets[:4],
+        packets[3]._replace(data=packets[3].data[:4] + b"\xff\xff" + packets[3].data[6:]),
+        *packets[4:],
+    ]
     # The second request comes after the third: it is out of order, not retransmitted.
     ts = packets[4].ts
     overtaken = [*packets[:5], packets[7]._replace(ts=ts + MS), packets[5]._replace(ts=ts + 2 * MS)]
