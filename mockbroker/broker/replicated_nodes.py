@@ -40,6 +40,7 @@ class ReplicatedNodes:
             started_ms=started_ms,
             budget=budget,
             directory=directory,
+            earliest=state.earliest_deadline,
         )
 
     def make_node(self, node_id: int) -> Node:

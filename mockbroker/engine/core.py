@@ -314,9 +314,9 @@ class Core:
             self.requests.output.append(Close(connection.info.id, reason, is_abrupt=is_abrupt))
         self._process_ready()
 
-    def next_deadline_ms(self) -> int | None:
-        """The time of the next deadline that `advance` runs, or None."""
-        return self._deadlines.next_ms(now_ms=self.now_ms)
+    def next_deadline_ms(self, *, until_ms: int | None = None) -> int | None:
+        """The time of the next deadline that `advance` runs, or None. until_ms: the last one of interest."""
+        return self._deadlines.next_ms(now_ms=self.now_ms, until_ms=until_ms)
 
     def next_awaited_ms(self) -> int | None:
         """The next deadline that clients wait for, or None: see `Clock.start_auto`."""

@@ -39,9 +39,11 @@ class Deadlines:
         self._earliest = state.earliest_deadline
         self._failed = FailedComponents(requests.errors)
 
-    def next_ms(self, *, now_ms: int) -> int | None:
-        """The time of the next deadline, or None."""
+    def next_ms(self, *, now_ms: int, until_ms: int | None = None) -> int | None:
+        """The time of the next deadline, or None. until_ms: a later one may be replaced by any later time before it."""
         call_ms = self._channel.next_deadline_ms()
+        if until_ms is not None:
+            return self.next_until(until_ms, call_ms, now_ms=now_ms)
         due_ms = self._next_of_components(now_ms)
         # A component that has got a deadline must have lowered the earliest one.
         assert due_ms is None or self._earliest.ms <= due_ms
@@ -52,6 +54,8 @@ class Deadlines:
 
         call_ms: that of the calls between nodes.
         """
+        if call_ms is not None and call_ms <= self._earliest.ms:
+            return call_ms  # No component has to be asked.
         if self._earliest.ms <= until_ms:
             due_ms = self._next_of_components(now_ms)
             self._remember(due_ms)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.log_directory import DiskLogs
     from mockbroker.state.storage.log_store import Wake
     from mockbroker.state.storage.memory_budget import MemoryBudget
+    from mockbroker.state.timers import EarliestDeadline
 
 
 class NodeReplicaLogs:
@@ -26,7 +27,7 @@ class NodeReplicaLogs:
 
     on_log_changed: called after each append and each change of offsets; None while the broker does not run.
     started_ms: which the periodic checks of the cleaner are counted from. disk: the files, None to have logs in memory.
-    write_metadata: called before files are created; raises KAFKA_STORAGE_ERROR.
+    write_metadata: called before files are created; raises KAFKA_STORAGE_ERROR. earliest: of the cluster.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class NodeReplicaLogs:
         started_ms: int,
         budget: MemoryBudget,
         disk: DiskLogs | None,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self.node_id = node_id
         self.on_log_changed: Callable[[TopicPartitionKey], None] | None = None
@@ -49,8 +51,8 @@ class NodeReplicaLogs:
         self._disk = disk
         self._now_ms = started_ms
         self._logs: dict[TopicPartitionKey, PartitionLog] = {}
-        self._cleaner = CleanerSchedule(configs, self._find_log, started_ms=started_ms)
-        self._expiration = ProducerExpiration(configs, self._find_log, started_ms=started_ms)
+        self._cleaner = CleanerSchedule(configs, self._find_log, started_ms=started_ms, earliest=earliest)
+        self._expiration = ProducerExpiration(configs, self._find_log, started_ms=started_ms, earliest=earliest)
         self.write_metadata: Callable[[], None] = lambda: None
 
     def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
@@ -87,6 +89,10 @@ class NodeReplicaLogs:
     def find_log(self, key: TopicPartitionKey) -> PartitionLog | None:
         """The log of a replica, None if the node has none."""
         return self._logs.get(key)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """The logs of all replicas, in the order of their creation."""
+        return list(self._logs.values())
 
     def remove_log(self, key: TopicPartitionKey) -> None:
         """The node has no replica of the partition any more, or the topic is deleted."""

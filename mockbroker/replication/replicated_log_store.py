@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.log_directory import LogDirectory
     from mockbroker.state.storage.log_store import Wake
     from mockbroker.state.storage.partition_log import PartitionLog
+    from mockbroker.state.timers import EarliestDeadline
 
 
 #: After a failure, files of new partitions are created again after so many milliseconds.
@@ -26,7 +27,7 @@ _RETRY_MS = 1_000
 class ReplicatedLogStore:
     """All logs of the cluster, by node. running: the parts in replication of the brokers that run.
 
-    started_ms, budget, directory: as those of `LogStore`; the replicas of all nodes share the budget.
+    started_ms, budget, directory, earliest: as those of `LogStore`; the replicas of all nodes share the budget.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ReplicatedLogStore:
         started_ms: int = 0,
         budget: MemoryBudget | None = None,
         directory: LogDirectory | None = None,
+        earliest: EarliestDeadline | None = None,
     ) -> None:
         self._metadata = metadata
         self._configs = configs
@@ -47,6 +49,7 @@ class ReplicatedLogStore:
         self._started_ms = started_ms
         self._budget = MemoryBudget() if budget is None else budget
         self._directory = directory
+        self._earliest = earliest
         self._nodes: dict[int, NodeReplicaLogs] = {}
         self._write_metadata: Callable[[], None] | None = None
         # Topics with partitions that are not in the metadata log yet, or whose files could not be created.
@@ -66,6 +69,7 @@ class ReplicatedLogStore:
                 started_ms=self._started_ms,
                 budget=self._budget,
                 disk=disk,
+                earliest=self._earliest,
             )
             if self._write_metadata is not None:
                 self._nodes[node_id].write_metadata = self._write_metadata
@@ -88,6 +92,10 @@ class ReplicatedLogStore:
     def find_node_log(self, node_id: int, key: TopicPartitionKey) -> PartitionLog | None:
         """The log of a node's replica, None if nothing has used it."""
         return self.node_logs(node_id).find_log(key)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """The logs of all replicas, by node and in the order of their creation."""
+        return [log for logs in self._nodes.values() for log in logs.all_logs()]
 
     def load_logs(self, *, now_ms: int) -> None:
         """Open the files of all replicas, when the cluster starts; there are none in memory.
@@ -151,8 +159,8 @@ class ReplicatedLogStore:
 
     @property
     def announces_deadlines(self) -> bool:
-        """Each replica has its own."""
-        return False
+        """Logs in memory do; with files there are also those of writing them."""
+        return self._directory is None
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """The next time to clean logs or to write files, or None."""

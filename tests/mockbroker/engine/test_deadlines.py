@@ -68,6 +68,17 @@ def test_a_request_leaves_the_earliest_deadline_known() -> None:
     assert broker.core.advance(broker.now_ms) == due_ms
 
 
+def test_a_call_between_nodes_that_comes_first_is_the_next_deadline_although_others_are_not_known_exactly() -> None:
+    broker = _broker()
+    _park_fetch(broker, 7_000)
+    due_ms = broker.now_ms + 7_000
+    broker.disconnect("fetch")
+    broker.core.state.inter_broker.schedule(5_000, lambda _at_ms: None, now_ms=broker.now_ms)
+
+    assert broker.core.next_deadline_ms(until_ms=due_ms) == due_ms - 2_000
+    assert broker.core.next_deadline_ms(until_ms=due_ms) == broker.core.next_deadline_ms()
+
+
 def test_the_core_returns_a_time_that_is_no_deadline_any_more_until_that_time_comes() -> None:
     broker = _broker()
     _park_fetch(broker, 7_000)

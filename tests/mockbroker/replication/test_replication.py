@@ -18,6 +18,7 @@ from mockbroker.replication.replicated_log_store import ReplicatedLogStore
 from mockbroker.state.metadata.configs import Resource, ResourceKind
 from mockbroker.state.metadata.topics import CoordinatorKind, Partition
 from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.timers import NEVER_MS
 from tests.support.brokers.broker import Broker
 
 WAIT_MS, LAG_MS, BACKOFF_MS = 500, 30_000, 1_000
@@ -348,6 +349,20 @@ def test_a_change_of_the_isr_is_sent_again_while_it_is_lost() -> None:
 
     assert lost == (0, 1)
     assert partition(broker).isr == (0,)
+
+
+def test_the_next_deadline_stays_known_while_followers_wait_and_old_records_are_deleted_on_all_replicas() -> None:
+    broker = make(config={"log.retention.check.interval.ms": "60000"}, retention_ms="100000", segment_ms="50000")
+    produce(broker)
+    broker.advance(60_000)
+    produce(broker)
+    broker.advance(1_000)
+    next_ms = broker.core.state.earliest_deadline.ms
+
+    broker.advance(120_000)
+
+    assert broker.now_ms - 120_000 < next_ms < NEVER_MS
+    assert [log_of(broker, node).start_offset for node in (0, 1, 2)] == [1, 1, 1]
 
 
 def test_a_cluster_whose_followers_do_not_fetch_has_nothing_of_it() -> None:
