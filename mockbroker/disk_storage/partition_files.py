@@ -64,6 +64,8 @@ class PartitionFiles:
         self._log: PartitionLog | None = None
         self._loaded_end = end_offset
         self._swap: Swap | None = None
+        # The first segments that were dropped, and whose files are still there.
+        self._dropped: list[SegmentLog] = []
         self._marked_size = segment_logs[-1].meta.size if segment_logs else 0
 
     @property
@@ -206,27 +208,20 @@ class PartitionFiles:
         self._services.schedule.mark_changed()
 
     def drop_first_segments(self, count: int) -> None:
-        """Rename the files of the first segments, and remove them later. Raises: KAFKA_STORAGE_ERROR."""
+        """Rename the files of the first segments, and remove them later. Raises: KAFKA_STORAGE_ERROR.
+
+        If that fails they stay until the next time, with all behind them: at the next start the log must have no gap.
+        """
         self._require_swapped()
         try:
-            self._sync_name_of(self._logs[count])
+            self._logs[count].sync_name()
         except OSError as error:
             raise self._services.fail(error) from error
-        removed, self._logs = self._logs[:count], self._logs[count:]
+        self._dropped += self._logs[:count]
+        del self._logs[:count]
         self.segments.drop_first(count)
-        for segment in removed:
-            self._remove_segment(segment)
-
-    def _sync_name_of(self, segment: SegmentLog) -> None:
-        """Have the file of the first remaining segment on the disk: its name is the end of the log, if it is empty.
-
-        Raises: OSError.
-        """
-        if segment.meta.size:
-            return
-        self.folders.open_files.find_file(self.folders.path(segment.name(names.LOG))).sync()
-        for folder in self.folders.folders:
-            self.folders.files.sync_folder(folder)
+        while self._dropped and self._remove_segment(self._dropped[0]):
+            del self._dropped[0]
 
     def replace_first_segments(
         self, count: int, end: int, cleaned: Iterable[CleanedSegment], aborted: Sequence[AbortedTransaction]
@@ -374,12 +369,15 @@ class PartitionFiles:
             raise
         self.flushed_offset = batch.last_offset + 1
 
-    def _remove_segment(self, segment: SegmentLog) -> None:
-        """Rename its files, the log last, and remove them later: index files without a log show that it is lost."""
+    def _remove_segment(self, segment: SegmentLog) -> bool:
+        """Rename its files, the log last, and remove them later: index files without a log show that it is lost.
+
+        Returns: whether it is removed; if a file cannot be renamed the rest stays.
+        """
         segment.mark_removed()
         self._services.cache.forget(segment)
-        for name in reversed(segment.file_names()):
-            self._services.remove_file(self.folders, name, self.identity.topic)
+        file_names = reversed(segment.file_names())
+        return all(self._services.remove_file(self.folders, name, self.identity.topic) for name in file_names)
 
     def _needs_roll(self, size: int, batch: NewBatch, rules: RollRules, now_ms: int) -> bool:
         if self.segments.needs_roll(size, batch.max_timestamp, rules, now_ms=now_ms):

@@ -226,6 +226,14 @@ class SegmentLog:
                 self._folders.open_files.find_file(path).sync()
                 self._folders.open_files.close_file(path)
 
+    def sync_name(self) -> None:
+        """Have its name on the disk: if it is empty, its name is the end of the log. Raises: OSError."""
+        if self.meta.size:
+            return
+        self._open_log().sync()
+        for folder in self._folders.folders:
+            self._folders.files.sync_folder(folder)
+
     def mark_removed(self) -> None:
         """Its files are not used any more."""
         self._is_removed = True

@@ -55,12 +55,14 @@ class StorageServices:
         """The folder of a partition in the log directory of a node."""
         return f"{node_folder(node_id)}/{name}"
 
-    def remove_file(self, folders: ReplicaFolders, name: str, topic: str) -> None:
-        """Rename a file of a partition, and remove it after the delay of its topic."""
+    def remove_file(self, folders: ReplicaFolders, name: str, topic: str) -> bool:
+        """Rename a file of a partition, and remove it after the delay of its topic. Returns: whether it is renamed."""
         try:
             self.retire_file(folders, name, topic)
         except OSError as error:
             self.report(f"{folders.path(name)}: cannot be removed: {error}")
+            return False
+        return True
 
     def retire_file(self, folders: ReplicaFolders, name: str, topic: str) -> None:
         """As `remove_file`. Raises: OSError."""

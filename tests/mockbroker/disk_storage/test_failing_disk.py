@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from contextlib import suppress
 from typing import Any
@@ -218,6 +219,26 @@ def test_offsets_go_on_after_a_crash_when_retention_has_deleted_all_records() ->
 
     assert disk.log.start_offset == 40
     assert (again.log.start_offset, again.log.end_offset) == (40, 40)
+
+
+@pytest.mark.parametrize("ending", [".log", ".index", ".timeindex", ".snapshot"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_segment_whose_files_cannot_be_renamed_is_deleted_before_those_behind_it(ending: str, at: int) -> None:
+    files = _Files()
+    disk = DiskLog(files, rules=lambda: _SMALL, boot_id="boot")
+    _fill(disk)
+    disk.logs.expire(now_ms=2_000)
+    failing = disk.log.segments[at].base_offset
+    files.begin(FileFault.WRITE_FAILS, names.file_name(failing, ending))
+    disk.log.storage.drop_first_segments(2)
+    files.end()
+    killed = DiskLog(copy.deepcopy(files), rules=lambda: _SMALL, boot_id="boot")
+    disk.log.storage.drop_first_segments(1)
+    base_offset = disk.log.segments[0].base_offset
+    again = DiskLog(files.kill_process(), rules=lambda: _SMALL, boot_id="boot")
+
+    assert (killed.log.start_offset, killed.log.end_offset) == (failing, 40)
+    assert (again.log.start_offset, again.log.end_offset) == (base_offset, 40)
 
 
 def test_a_replica_without_its_folder_gets_it_at_the_start_though_indexes_are_written_then() -> None:

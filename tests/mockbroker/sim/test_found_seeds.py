@@ -17,6 +17,7 @@ def test_a_summary_is_that_of_the_committed_state() -> None:
     "seed",
     [
         pytest.param(2950123259, id="a damaged base offset moves the start"),
+        pytest.param(987654340, id="a segment whose file could not be renamed is deleted before those behind it"),
         pytest.param(1732471954, id="a write that waits for the disk delays the last records"),
     ],
 )
