@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from pathlib import PurePosixPath
 
 from mockbroker.log_directory.file_layer import Data
 
@@ -27,6 +26,16 @@ class FileFault(Enum):
 
 class ProcessEnded(BaseException):  # Nothing in the process may handle it.
     """The process was killed in the middle of a call. Its files fail in the same way from then on."""
+
+
+class _Contents(bytearray):
+    """The bytes of a file, which stay the same object whatever its names are.
+
+    is_unwritten: a sync of them has failed. is_replacing: they have replaced a file as a whole, and were not synced.
+    """
+
+    is_unwritten = False
+    is_replacing = False
 
 
 class SimulatedFiles:
@@ -50,13 +59,13 @@ class SimulatedFiles:
         self._choose_fault = choose_fault
         self._on_fault = on_fault
         self.has_ended = False
-        self._contents: dict[str, bytearray] = {}
+        self._contents: dict[str, _Contents] = {}
         self._folders = {""}
         self._on_disk: dict[str, bytes] = {}
         self._folders_on_disk = {""}
-        self._unwritten: set[int] = set()
-        # Contents that replaced a file as a whole, and were not synced since.
-        self._replacing: set[int] = set()
+        # The names in each folder, for the paths that were listed last.
+        self._names: dict[str, set[str]] = {}
+        self._listed: set[str] = set()
 
     @property
     def used(self) -> int:
@@ -68,7 +77,6 @@ class SimulatedFiles:
         left = self._copy_options()
         left._contents, left._on_disk = self._contents, self._on_disk
         left._folders, left._folders_on_disk = self._folders, self._folders_on_disk
-        left._unwritten, left._replacing = self._unwritten, self._replacing
         self.has_ended = True
         return left
 
@@ -91,9 +99,9 @@ class SimulatedFiles:
             if first != path:
                 left._contents[path], left._on_disk[path] = left._contents[first], left._on_disk[first]
                 continue
-            data = bytearray(synced)
-            if id(self._contents.get(path)) in self._replacing:
-                data = bytearray(self.rng.choice((synced, bytes(self._contents[path]))))
+            data, contents = _Contents(synced), self._contents.get(path)
+            if contents is not None and contents.is_replacing:
+                data = _Contents(self.rng.choice((synced, bytes(contents))))
                 left._contents[path], left._on_disk[path] = data, bytes(data)
                 continue
             later = bytes(self._contents.get(path, b"")[len(synced) :])
@@ -109,10 +117,10 @@ class SimulatedFiles:
     def list_names(self, folder: str) -> list[str]:
         """The sorted names in a folder."""
         self._check_folder(folder)
-        prefix = f"{folder}/" if folder else ""
-        at = len(prefix)
-        paths = [path for path in (*self._contents, *self._folders) if path.startswith(prefix) and path != folder]
-        return sorted({path[at:].partition("/")[0] for path in paths if path})
+        paths = {*self._contents, *self._folders}
+        if paths != self._listed:
+            self._listed, self._names = paths, _list_by_folder(paths)
+        return sorted(self._names.get(folder, ()))
 
     def create_folder(self, folder: str) -> None:
         """Create a folder, unless it exists."""
@@ -135,7 +143,7 @@ class SimulatedFiles:
         self._check_folder(_parent_of(path))
         if path not in self._contents:
             self._check_change(path)
-            self._contents[path] = bytearray()
+            self._contents[path] = _Contents()
         return SimulatedFile(self, path)
 
     def read_file(self, path: str) -> bytes | None:
@@ -147,9 +155,8 @@ class SimulatedFiles:
         """Replace a file as a whole."""
         self._check_folder(_parent_of(path))
         self.fail_write(path, len(data) - len(self._contents.get(path, b"")))
-        self._contents[path] = bytearray(data)
-        self.mark_written(path)
-        self._replacing.add(id(self._contents[path]))
+        self._contents[path] = _Contents(data)
+        self._contents[path].is_replacing = True
         if sync:
             self.sync_file(path)
 
@@ -203,19 +210,19 @@ class SimulatedFiles:
         """Put the contents of a file on the disk."""
         contents = self._contents[path]
         if self._take_fault(path, FileFault.SYNC_FAILS) is FileFault.SYNC_FAILS:
-            if contents != self._on_disk.get(path, b""):
-                self._unwritten.add(id(contents))
+            if bytes(contents) != self._on_disk.get(path, b""):
+                contents.is_unwritten = True
             raise OSError(errno.EIO, "simulated failure of fsync", path)
-        if id(contents) in self._unwritten:
+        if contents.is_unwritten:
             return  # The system counts the pages as written: it reports a failure once.
-        self._replacing.discard(id(contents))
+        contents.is_replacing = False
         synced = bytes(contents)
         for name in [name for name, data in self._contents.items() if data is contents]:
             self._on_disk[name] = synced
 
     def mark_written(self, path: str) -> None:
         """The bytes of a file are written again: the next sync puts them on the disk."""
-        self._unwritten.discard(id(self._contents[path]))
+        self._contents[path].is_unwritten = False
 
     def mark_cut(self, path: str) -> None:
         """A file was cut: if nothing is left of what a sync has failed for, the next sync reports the truth again."""
@@ -319,5 +326,15 @@ class SimulatedFile:
 
 
 def _parent_of(path: str) -> str:
-    parent = str(PurePosixPath(path).parent)
-    return "" if parent == "." else parent
+    return path.rpartition("/")[0]
+
+
+def _list_by_folder(paths: Iterable[str]) -> dict[str, set[str]]:
+    """The names in each folder, those of folders in it included."""
+    names: dict[str, set[str]] = {}
+    for path in paths:
+        rest = path
+        while rest:
+            rest, _, name = rest.rpartition("/")
+            names.setdefault(rest, set()).add(name)
+    return names
