@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
+import multiprocessing
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 from mockbroker.config.keys import ConfigError
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
@@ -19,6 +25,19 @@ _PERSISTERS = ("default", "control-records")
 _REPLICATION = ("immediate", "real")
 #: The number of seeds that must reach every transition and fault.
 _COMPLETE_RUN_SEEDS = 200
+#: New objects between two collections of garbage: a seed has few cycles, and ends soon.
+_GARBAGE_THRESHOLD = 50_000
+
+
+class _Played(NamedTuple):
+    """A seed: the hash of its bytes, and its counts; or its steps, traceback and message if it has failed."""
+
+    seed: int
+    digest: str
+    coverage: Coverage | None
+    steps: tuple[str, ...] = ()
+    traceback: str = ""
+    failure: str = ""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,33 +52,32 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--disk: neither share editions nor another persister are stored in a data directory")
     if parsed.disk and parsed.replication != _REPLICATION[0]:
         parser.error("--disk: the simulator has a data directory only where replicas share a log")
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # Killed nodes close connections, and each would be logged.
-    try:
+    with _quick_process():
         return _run_seeds(parsed, release)
+
+
+@contextmanager
+def _quick_process() -> Iterator[None]:
+    """No logging and little collection of garbage."""
+    disabled, threshold = logging.root.manager.disable, gc.get_threshold()
+    logging.disable(logging.CRITICAL)  # Killed nodes close connections, and each would be logged.
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+    try:
+        yield
     finally:
+        gc.set_threshold(*threshold)
         logging.disable(disabled)
 
 
 def _run_seeds(parsed: argparse.Namespace, release: str) -> int:
     seeds = [parsed.seed] if parsed.seed is not None else range(parsed.first, parsed.first + parsed.seeds)
     total = Coverage()
-    for count, seed in enumerate(seeds, 1):
-        try:
-            cluster = run(
-                seed,
-                steps=parsed.steps,
-                release=release,
-                edition=parsed.share_edition,
-                persister=parsed.share_persister,
-                on_disk=parsed.disk,
-                replicates=parsed.replication == "real",
-            )
-        except SeedFailed as failed:
-            return _print_failure(failed, parsed)
-        total.add(cluster.coverage)
+    for count, played in enumerate(_play_seeds(parsed, release, seeds), 1):
+        if played.coverage is None:
+            return _print_failure(played, parsed)
+        total.add(played.coverage)
         if parsed.seed is not None:
-            print(f"seed {seed}: {cluster.wire.digest}")
+            print(f"seed {played.seed}: {played.digest}")
         elif count % 1_000 == 0:
             print(f"{count} seeds", file=sys.stderr, flush=True)
     print(total.line())
@@ -70,18 +88,45 @@ def _run_seeds(parsed: argparse.Namespace, release: str) -> int:
     return 0
 
 
-def _print_failure(failed: SeedFailed, parsed: argparse.Namespace) -> int:
-    for number, step in enumerate(failed.steps, 1):
+def _play_seeds(parsed: argparse.Namespace, release: str, seeds: Iterable[int]) -> Iterator[_Played]:
+    """Play seeds, in processes of their own with several jobs. Yields: what came of them, in their order."""
+    play = partial(_play_seed, parsed, release)
+    if parsed.jobs == 1:
+        yield from map(play, seeds)
+        return
+    with multiprocessing.get_context("fork").Pool(parsed.jobs) as pool:
+        yield from pool.imap(play, seeds)
+
+
+def _play_seed(parsed: argparse.Namespace, release: str, seed: int) -> _Played:
+    try:
+        cluster = run(
+            seed,
+            steps=parsed.steps,
+            release=release,
+            edition=parsed.share_edition,
+            persister=parsed.share_persister,
+            on_disk=parsed.disk,
+            replicates=parsed.replication == "real",
+        )
+    except SeedFailed as failed:
+        lines = traceback.format_exception(failed.cause)
+        return _Played(seed, "", None, tuple(failed.steps), "".join(lines), str(failed))
+    return _Played(seed, cluster.wire.digest, cluster.coverage)
+
+
+def _print_failure(played: _Played, parsed: argparse.Namespace) -> int:
+    for number, step in enumerate(played.steps, 1):
         print(f"{number:5} {step}")
-    traceback.print_exception(failed.cause)
-    print(failed)
+    print(played.traceback, end="", file=sys.stderr)
+    print(played.failure)
     release = "" if parsed.release is None else f" --release {parsed.release}"
     edition = "" if parsed.share_edition is None else f" --share-edition {parsed.share_edition}"
     persister = "" if parsed.share_persister == _PERSISTERS[0] else f" --share-persister {parsed.share_persister}"
     replication = "" if parsed.replication == _REPLICATION[0] else f" --replication {parsed.replication}"
     disk = " --disk" if parsed.disk else ""
     options = f"--steps {parsed.steps}{disk}{release}{edition}{persister}{replication}"
-    print(f"again: python -m mockbroker.sim --seed {failed.seed} {options}")
+    print(f"again: python -m mockbroker.sim --seed {played.seed} {options}")
     return 1
 
 
@@ -98,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--disk", action="store_true", help=disk_help)
     replication_help = "whether followers fetch, as mockbroker.replication"
     parser.add_argument("--replication", default=_REPLICATION[0], choices=_REPLICATION, help=replication_help)
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="the number of processes that play seeds (1)")
     parser.add_argument("--steps", type=int, default=200, help="the number of steps of each seed (200)")
     return parser
 

@@ -8,20 +8,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
-from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel
 from mockbroker.sim.log_contents import LogContentsReader
+from mockbroker.sim.observed_logs import ObservedLogs
 from mockbroker.sim.partition_checker import CheckContext, PartitionChecker, PendingAcknowledgement
 from mockbroker.sim.state_topic import ControlRecords, StateTopic, StoredStart
 from mockbroker.sim.violation import Violation
-from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
+from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
+from mockbroker.state.metadata.topics import CoordinatorKind
 from mockbroker.state.share.in_flight_batch import RecordState
 from mockbroker.state.share.share_partition import PartitionStatus, SharePartition
 from mockbroker.state.share.share_partitions import SharePartitions
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey
-from mockbroker.state.storage.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from mockbroker.engine.core import Core
@@ -33,12 +33,15 @@ Run = tuple[int, int, int]
 class Invariants:
     """Follows every share partition of the given keys through all its incarnations. Every method raises Violation."""
 
-    def __init__(self, core: Core, coverage: Coverage, disk: SimulatedDisk | None = None) -> None:
+    def __init__(self, core: Core, logs: ObservedLogs, coverage: Coverage, disk: SimulatedDisk | None = None) -> None:
         self._set_core(core)
+        self._logs = logs
+        #: The version of the logs at the last check, and whether it was another one before.
+        self._logs_version, self._are_logs_new = -1, True
         self._disk = disk
         self._coverage = coverage
         self._count = coverage.count
-        self._log_reader = LogContentsReader(self._find_log)
+        self._log_reader = LogContentsReader(logs.find_log)
         edition_records = core.state.edition_records
         self._states = StateTopic(edition_records.new_state_records() if edition_records else ReleasedRecords())
         self._controls = ControlRecords()
@@ -48,7 +51,6 @@ class Invariants:
         self.dead_letters = DeadLetterChecker(core, self.models, coverage.count)
         self._checkers: dict[tuple[int, ShareKey], PartitionChecker] = {}
         self._loaded: set[ShareKey] = set()
-        self._log_starts: dict[tuple[bytes, int], int] = {}
         #: The offset from which on a share partition delivers nothing.
         self._stuck: dict[ShareKey, int | None] = {}
 
@@ -75,11 +77,12 @@ class Invariants:
             if is_crash:
                 model.stored = None
         if is_crash:
-            self._states.forget_lost(self._state_logs())
+            self._states.forget_lost(self._logs.state_logs())
 
     def set_partitions(self, keys: Iterable[ShareKey]) -> None:
         """Set all existing share partitions: topics were created, extended or deleted."""
         now = set(keys)
+        self._logs_version = -1
         for key, model in self.models.items():
             model.is_deleted = key not in now
         for key in sorted(now - self.models.keys()):
@@ -212,33 +215,47 @@ class Invariants:
 
     def check(self) -> None:
         """Check every share partition in every node's memory, and the states that share coordinators store."""
-        for stored in self._stored_starts():
+        self._are_logs_new = self._logs.version != self._logs_version
+        self._logs_version = self._logs.version
+        for stored in self._stored_starts() if self._are_logs_new else ():
             if stored.key in self.models:
                 if stored.has_start:
                     self.models[stored.key].record_start(stored.start_offset, is_fresh=stored.is_fresh)
                 self._stale.add(stored.key)
-        partitions_by_node = [(node_id, self._share_partitions(node_id)) for node_id in self._metadata.node_ids]
-        for key, model in self.models.items():
-            if model.is_deleted:
-                continue
-            if key in self._stale:
-                self._check_stored(model)
-            for node_id, partitions in partitions_by_node:
-                partition = None if partitions is None else partitions.get(*key)
-                # Most nodes neither lead the share partition nor have led it.
-                if partition is not None or (node_id, key) in self._checkers:
-                    self._check_partition(node_id, key, partition)
-        self.dead_letters.check()
+        for key in sorted(self._stale):
+            if not self.models[key].is_deleted:
+                self._check_stored(self.models[key])
+        followed_count, queues_version = 0, self._find_queues_version()
+        for node_id, partitions in self._share_partitions():
+            for partition in partitions:
+                model = self.models.get(partition.key)  # type: ignore[call-overload] # The key is a plain tuple.
+                if model is not None and not model.is_deleted:
+                    followed_count += self._check_partition(node_id, model.key, partition, queues_version)
+        if followed_count != len(self._checkers):
+            self._drop_checkers()
+        if self._are_logs_new:
+            self.dead_letters.check()
 
-    def _share_partitions(self, node_id: int) -> SharePartitions | None:
-        node = self._nodes.get(node_id)
-        return node.share_partitions if node and node.is_loaded("share_partitions") else None
+    def _find_queues_version(self) -> tuple[int, bool]:
+        """What changes when a group may have got another dead-letter queue, or none."""
+        return self._core.state.configs.generation, has_dead_letter_queues(self._core.state.features)
+
+    def _share_partitions(self) -> Iterator[tuple[int, SharePartitions]]:
+        """The share partitions in the memory of each node."""
+        for node_id, node in self._nodes.items():
+            if node.is_loaded("share_partitions"):
+                yield node_id, node.share_partitions
+
+    def _drop_checkers(self) -> None:
+        """Follow the share partitions no longer that no node has in memory any more."""
+        held = {(node_id, one.key): one for node_id, partitions in self._share_partitions() for one in partitions}
+        self._checkers = {on: one for on, one in self._checkers.items() if held.get(on) is one.partition}
 
     def _stored_starts(self) -> Iterator[StoredStart]:
-        yield from self._states.read_stored_starts(self._state_logs())
+        yield from self._states.read_stored_starts(self._logs.state_logs())
         if self._rules.state.in_partition_log:
             for partition_key in sorted({key[1:] for key, model in self.models.items() if not model.is_deleted}):
-                yield from self._controls.read_stored_starts(partition_key, self._find_log(partition_key))
+                yield from self._controls.read_stored_starts(partition_key, self._logs.find_log(partition_key))
 
     def record_drained(self, group_id: str) -> None:
         """A member has received all records of its group; record where deliveries are stuck, before leaders change."""
@@ -273,7 +290,7 @@ class Invariants:
         compaction has removed stays in its place: archiveRecords moves no start. 4.0.0 looks for ever for records that
         compaction has removed.
         """
-        log_start = self._log_start(key)
+        log_start = self._logs.find_start(key[1:])
         lost = self._log_reader.read_contents(key[1:]).lost
         for (_, on), checker in self._checkers.items():
             partition = checker.partition
@@ -292,25 +309,30 @@ class Invariants:
                     return partition.end_offset + 1
         return None
 
-    def _check_partition(self, node_id: int, key: ShareKey, partition: SharePartition | None) -> None:
+    def _check_partition(
+        self, node_id: int, key: ShareKey, partition: SharePartition, queues_version: tuple[int, bool]
+    ) -> bool:
+        """Check a share partition in a node's memory. Returns: whether it is followed, as it is or was loaded."""
         checker = self._checkers.get((node_id, key))
         if checker is not None and checker.partition is not partition:
             del self._checkers[node_id, key]
             checker = None
-        if partition is None or partition.status is not PartitionStatus.ACTIVE:
-            return
+        if partition.status is not PartitionStatus.ACTIVE:
+            return checker is not None
         if checker is None:
             self._check_load(key, partition)
             checker = self._checkers[node_id, key] = PartitionChecker(
                 partition, self.models[key], self._coverage, self.dead_letters
             )
-        log_start = self._log_start(key)
-        if not checker.has_changed(self._core.now_ms):
-            return
+        if self._are_logs_new:
+            self._logs.find_start(key[1:])  # It is remembered for the time without a leader.
+        if not checker.has_changed(self._core.now_ms, queues_version):
+            return True
         limit = self._read_config(key, "share.delivery.count.limit")
         lock_ms = self._read_config(key, "share.record.lock.duration.ms")
         has_flipped_bits = self._disk is not None and self._disk.has_flipped_bits
-        checker.check(CheckContext(self._core.now_ms, limit, lock_ms, log_start, has_flipped_bits))
+        checker.check(CheckContext(self._core.now_ms, limit, lock_ms, self._logs.find_start(key[1:]), has_flipped_bits))
+        return True
 
     def _check_load(self, key: ShareKey, partition: SharePartition) -> None:
         """After a load, each record with a successful final acknowledgement is terminal or below the start."""
@@ -341,27 +363,6 @@ class Invariants:
         if stored is not None:
             self._stale.discard(model.key)
             model.check_stored(stored)
-
-    def _log_start(self, key: ShareKey) -> int:
-        partition = self._metadata.find_partition(key.topic_id, key.partition)
-        node = self._nodes.get(partition.leader) if partition is not None else None
-        try:
-            if node is not None:
-                self._log_starts[key[1:]] = node.logs.find_log(key.topic_id, key.partition).start_offset
-        except KafkaError:
-            pass  # Without a leader its start does not move.
-        return self._log_starts.get(key[1:], 0)
-
-    def _find_log(self, partition_key: tuple[bytes, int]) -> PartitionLog | None:
-        """The log of a partition, on any leader."""
-        topic, store = self._metadata.topic_by_id(partition_key[0]), self._core.state.log_store
-        return None if topic is None or store is None else store.open_log(topic, partition_key[1])
-
-    def _state_logs(self) -> list[PartitionLog]:
-        """The logs of the share coordinator's topic."""
-        topic = self._metadata.topic(INTERNAL_TOPICS[CoordinatorKind.SHARE].name)
-        logs = [self._find_log((topic.topic_id, one.index)) for one in topic.partitions] if topic is not None else []
-        return [log for log in logs if log is not None]
 
     def _check_count(self, model: DeliveryModel, offset: int, member_id: str, count: int) -> None:
         """A delivery in a fetch response must match an observed delivery, and the state in its leader's memory."""

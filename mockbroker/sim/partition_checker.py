@@ -10,6 +10,7 @@ from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import ACCEPT, GAP, RELEASE, TERMINAL_TYPES, DeliveryModel
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share.in_flight_batch import RecordState
+from mockbroker.state.share.in_flight_window import InFlightWindow
 from mockbroker.state.share.share_partition import SharePartition
 from mockbroker.state.timers import NEVER_MS
 
@@ -28,8 +29,8 @@ class ObservedState(NamedTuple):
         return self.state.is_terminal and not self.is_in_transition
 
 
-#: First and last offset of a run of records, and their `ObservedState`.
-_ObservedRun = tuple[int, int, ObservedState]
+#: First and last offset of a run of records, and the fields of their `ObservedState`.
+_ObservedRun = tuple[int, int, RecordState, int, str, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +87,7 @@ class PartitionChecker:
         self.partition = partition
         self._dead_letters = dead_letters
         self._had_queue = partition.has_queue
+        self._queues_version: tuple[int, bool] | None = None
         self.held_records: dict[int, HeldRecord] = {}
         self._model = model
         self._coverage = coverage
@@ -96,11 +98,14 @@ class PartitionChecker:
         self._start = partition.start_offset
         self._context = CheckContext(0, 0, 0, 0)
 
-    def has_changed(self, now_ms: int) -> bool:
-        """Whether a check would find something else than the last one."""
-        partition = self.partition
-        is_same = self._states is not None and partition.start_offset == self._start and now_ms < self._due_ms
-        return not is_same or partition.has_queue != self._had_queue or _observe_runs(partition) != self._runs
+    def has_changed(self, now_ms: int, queues_version: tuple[int, bool]) -> bool:
+        """Whether a check would find something else than the last one. queues_version: a new one may be a new queue."""
+        window = self.partition.window
+        is_same = self._states is not None and window.start_offset == self._start and now_ms < self._due_ms
+        if queues_version != self._queues_version:
+            self._queues_version = queues_version
+            is_same = is_same and self.partition.has_queue == self._had_queue
+        return not is_same or _observe_runs(window) != self._runs
 
     def expect_lock_until(self, until_ms: int) -> None:
         """A lock may end at this time."""
@@ -108,7 +113,7 @@ class PartitionChecker:
 
     def check(self, context: CheckContext) -> None:
         """Compare with the last check. Raises: Violation."""
-        self._runs = _observe_runs(self.partition)
+        self._runs = _observe_runs(self.partition.window)
         rows, before = _expand_runs(self._runs), self._states
         self._states, self._context = rows, context
         if before is None:
@@ -320,16 +325,24 @@ def _loaded_counts(rows: dict[int, ObservedState]) -> dict[int, int]:
     return {offset: row.delivery_count - (row.state is RecordState.ACQUIRED) for offset, row in rows.items()}
 
 
-def _observe_runs(partition: SharePartition) -> list[_ObservedRun]:
-    return [
-        (first, last, ObservedState(entry.state, entry.delivery_count, entry.member_id, entry.is_in_transition))
-        for batch in partition.window
-        for first, last, entry in batch.entries(batch.first, batch.last)
-    ]
+def _observe_runs(window: InFlightWindow) -> list[_ObservedRun]:
+    """The states in a window, of each share partition at each deadline: only what has changed is compared by record."""
+    runs: list[_ObservedRun] = []
+    for batch in window:
+        entry, first = batch.batch_state, batch.first
+        if entry is not None:
+            is_in_transition = entry.rollback is not None
+            runs.append((first, batch.last, entry.state, entry.delivery_count, entry.member_id, is_in_transition))
+            continue
+        for offset, entry in enumerate(batch.offset_states or (), first):
+            is_in_transition = entry.rollback is not None
+            runs.append((offset, offset, entry.state, entry.delivery_count, entry.member_id, is_in_transition))
+    return runs
 
 
 def _expand_runs(runs: list[_ObservedRun]) -> dict[int, ObservedState]:
     rows: dict[int, ObservedState] = {}
-    for first, last, state in runs:
-        rows.update(dict.fromkeys(range(first, last + 1), state))
+    for first, last, state, delivery_count, member_id, is_in_transition in runs:
+        observed = ObservedState(state, delivery_count, member_id, is_in_transition)
+        rows.update(dict.fromkeys(range(first, last + 1), observed))
     return rows

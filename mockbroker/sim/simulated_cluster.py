@@ -25,6 +25,7 @@ from mockbroker.sim.disk.simulated_disk import ProcessEnd, SimulatedDisk
 from mockbroker.sim.disk.stored_records import StoredRecords
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
+from mockbroker.sim.observed_logs import ObservedLogs
 from mockbroker.sim.replication.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, PROMISED_TOPICS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.violation import Violation
@@ -106,12 +107,13 @@ class SimulatedCluster:
         self.client_dialect = EditionClient(edition, self.core.routes)
         self.coverage = Coverage(self.core.state.rules, self.client_dialect, on_disk=on_disk)
         self.wire = Wire(self.core, self.client_dialect, self.in_broker)
-        self.invariants = Invariants(self.core, self.coverage, self.disk)
+        self._logs = ObservedLogs(self.core)
+        self.invariants = Invariants(self.core, self._logs, self.coverage, self.disk)
         self.records = StoredRecords(self.find_any_log, self.coverage.count)
         self.replicas: ReplicaChecker | None = None
         if replicates:
             self.coverage.expect(SITUATIONS)
-            self.replicas = ReplicaChecker(self.core, self.coverage.count)
+            self.replicas = ReplicaChecker(self.core, self._logs, self.coverage.count)
         self.update_partitions()
 
     def _record_disk_fault(self, name: str) -> None:
@@ -148,6 +150,7 @@ class SimulatedCluster:
         with self.in_broker():
             self.disk.end_process(how, store.close)
         self.core = self._start_core(self.now_ms)
+        self._logs.replace_core(self.core)
         self.invariants.replace_core(self.core, is_crash=how is ProcessEnd.CRASHED)
         self.wire.replace_core(self.core)
         for listener in self.on_restart:
@@ -270,6 +273,7 @@ class SimulatedCluster:
 
     def check(self) -> None:
         """Check the invariants, then deliver responses: an acknowledgement is checked before its client receives it."""
+        self._logs.observe()
         self.invariants.check()
         if self.replicas is not None:
             self.replicas.check()
@@ -285,9 +289,10 @@ class SimulatedCluster:
         Raises: Violation if each deadline sets the next one at the same time.
         """
         self.check()  # The effects of requests, before the clock moves.
+        self.core.next_deadline_ms()  # It asserts that the components have announced their deadlines.
         target_ms = self.now_ms + duration_ms
         moved_ms, count = self.now_ms, 0
-        while (due_ms := self.core.next_deadline_ms()) is not None and due_ms <= target_ms:
+        while (due_ms := self.core.next_deadline_ms(until_ms=target_ms)) is not None and due_ms <= target_ms:
             count = 0 if self.now_ms > moved_ms else count + 1
             moved_ms = self.now_ms
             if count > _MAX_ROUNDS_AT_ONE_TIME:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from mockbroker.cluster_services.edition_records import StateRecords
@@ -31,12 +31,13 @@ class NewBatches:
     def __init__(self) -> None:
         self._read_to: dict[Hashable, int] = {}
 
-    def read(self, key: Hashable, log: PartitionLog) -> list[StoredBatch]:
+    def read(self, key: Hashable, log: PartitionLog) -> Sequence[StoredBatch]:
         """The batches that were written since the last call; what is not committed can still be truncated."""
         after, end = self._read_to.get(key, 0), log.high_watermark
-        self._read_to[key] = max(after, end)
-        batches = log.batches_below(end) if end > after else []
-        return [batch for batch in batches if batch.base_offset >= after]
+        if end <= after:
+            return ()
+        self._read_to[key] = end
+        return [batch for batch in log.batches_below(end) if batch.base_offset >= after]
 
     def forget_lost(self, key: Hashable, log: PartitionLog) -> None:
         """Read from the end of a log that may be shorter than it was."""

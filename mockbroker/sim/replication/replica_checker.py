@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mockbroker.replication.replicated_log_store import ReplicatedLogStore
+from mockbroker.sim.observed_logs import ObservedLogs
 from mockbroker.sim.violation import Violation
 from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
 
@@ -44,25 +45,32 @@ class _History:
 class ReplicaChecker:
     """Checks all partitions of a cluster whose followers fetch. count: counts a situation."""
 
-    def __init__(self, core: Core, count: Callable[[str], None]) -> None:
+    def __init__(self, core: Core, logs: ObservedLogs, count: Callable[[str], None]) -> None:
         store = core.state.log_store
         assert isinstance(store, ReplicatedLogStore)
         self._store = store
         self._core = core
         self._count = count
         self._histories: dict[TopicPartitionKey, _History] = {}
+        self._logs = logs
+        #: The version of the logs at the last check.
+        self._logs_version = -1
 
     def record_acknowledged(self, key: TopicPartitionKey, end: int) -> None:
         """The records below an offset were acknowledged with acks=all."""
         topic = self._core.state.metadata.topic_by_id(key[0])
         if topic is None:
             return
+        self._logs.observe()
         self.check()
         if self._histories[key].end < end:
             raise Violation(f"{topic.name}-{key[1]}: {end} is acknowledged, and {self._histories[key].end} committed")
 
     def check(self) -> None:
-        """Check every partition. Raises: Violation."""
+        """Check every partition, if a log has changed. Raises: Violation."""
+        if self._logs.version == self._logs_version:
+            return
+        self._logs_version = self._logs.version
         histories = self._histories
         for topic in self._core.state.metadata.topics():
             for partition in topic.partitions:
@@ -74,8 +82,15 @@ class ReplicaChecker:
 
     def _check_partition(self, topic: Topic, partition: Partition, history: _History) -> None:
         logs = list(self._replica_logs(topic, partition))
-        seen = (partition.leader_epoch, partition.isr, *((log.end_offset, log.high_watermark) for _, log in logs))
-        if seen == history.seen and partition.leader in self._core.state.inter_broker.nodes:
+        is_led = partition.leader in self._core.state.inter_broker.nodes
+        seen = (
+            is_led,
+            partition.leader,
+            partition.leader_epoch,
+            partition.isr,
+            *((log.end_offset, log.high_watermark) for _, log in logs),
+        )
+        if seen == history.seen:
             return
         history.seen = seen
         name = f"{topic.name}-{partition.index}"
@@ -87,7 +102,7 @@ class ReplicaChecker:
             if has_same_bytes:
                 _compare_committed(f"{name} at node {node_id}", log, history, history.verified.get(node_id, 0))
             history.verified[node_id] = max(history.verified.get(node_id, 0), log.high_watermark)
-        if partition.leader not in self._core.state.inter_broker.nodes:
+        if not is_led:
             return
         leader_log = self._store.find_replica_log(partition.leader, topic, partition.index)
         if leader_log is None:

@@ -59,7 +59,7 @@ class PartitionLog:
         self._on_hidden_append = grown
         self.hidden_batches: HiddenBatches | None = None
         self._leader_epochs = LeaderEpochCache(None if storage is None else storage.write_leader_epochs)
-        self._watermark = HighWatermark()
+        self.watermark = HighWatermark()
         self.failed_sync_count = 0
 
     def restore_state(self, state: RestoredState) -> None:
@@ -76,20 +76,20 @@ class PartitionLog:
     @property
     def high_watermark(self) -> int:
         """The first offset that not all in-sync replicas have, or that is not on the disk; where readers end."""
-        return self.end_offset if (limit := self._watermark.limit) is None else limit
+        return self.end_offset if (limit := self.watermark.limit) is None else limit
 
     def hold_high_watermark(self, offset: int | None) -> None:
         """Hold the high watermark at an offset while the log grows; None lets it follow the end again."""
-        self._set_limits(offset, self._watermark.unsynced)
+        self._set_limits(offset, self.watermark.unsynced)
 
     @property
     def synced_offset(self) -> int:
         """The first offset that is not on the disk, if acknowledgements wait for it; else the end."""
-        return self.end_offset if (unsynced := self._watermark.unsynced) is None else unsynced
+        return self.end_offset if (unsynced := self.watermark.unsynced) is None else unsynced
 
     def hold_unsynced(self, offset: int | None) -> None:
         """Batches from an offset on are not on the disk yet, and acknowledgements wait for that; None: they are."""
-        self._set_limits(self._watermark.held, offset)
+        self._set_limits(self.watermark.held, offset)
 
     def fail_sync(self) -> None:
         """Batches could not be written to the disk: the producers that wait for it get an error."""
@@ -98,7 +98,7 @@ class PartitionLog:
 
     def _set_limits(self, held: int | None, unsynced: int | None) -> None:
         before = self.high_watermark, self.synced_offset
-        self._watermark.set_limits(held, unsynced)
+        self.watermark.set_limits(held, unsynced)
         if before != (self.high_watermark, self.synced_offset):
             self._on_offsets_changed()
 
@@ -351,7 +351,7 @@ class PartitionLog:
         removed = self.storage.truncate_to(offset)
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
-        self._watermark.truncate_to(offset)
+        self.watermark.truncate_to(offset)
         self._leader_epochs.truncate_from_end(offset)
         if self.hidden_batches is not None:
             self.hidden_batches.truncate_to(offset)
