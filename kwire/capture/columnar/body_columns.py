@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Bytes, Ints
-    from kwire.capture.index.flows.frame_scan import FrameColumns
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _REQUEST_COLUMNS = frozenset({"group_id", "n_topics", "n_partitions", "status", "issues", "member_id"})
 _RESPONSE_COLUMNS = (_REQUEST_COLUMNS - {"group_id"}) | {"error_code", "error_name", "throttle_ms"}

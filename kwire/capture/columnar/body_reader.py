@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.columnar.recovery.recovery_builder import DAMAGES
+from kwire.capture.index.flows.frame_columns import DAMAGES
 from kwire.capture.index.flows.frame_headers import read_body
 
 if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Ints
-    from kwire.capture.index.flows.frame_scan import FrameColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
 
 # The window size; and how far after the window a frame may begin so that the next window begins there.
 _WINDOW_SIZE = 1 << 20

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.frame_scan import FrameColumns
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _IDENTIFYING_API_KEYS = (_SASL_HANDSHAKE, API_VERSIONS, _SASL_AUTHENTICATE)

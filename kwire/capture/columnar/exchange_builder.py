@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.index.flows.flow_table import END_REASONS
+from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.exchange_pairing import NO_RESPONSE_REASONS
 from kwire.capture.kafka.message_decoder import MessageDecoder
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.columnar.clients import ClientMap
     from kwire.capture.index import Index
-    from kwire.capture.index.flows.frame_scan import FrameColumns
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 # Where the response and the exchange begin in a row of columns.
 _REQUEST, _RESPONSE = 9, 18

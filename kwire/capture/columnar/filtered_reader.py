@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.body_columns import BodyColumns
+from kwire.capture.columnar.damaged_rows import DamagedRows
 from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
 from kwire.capture.columnar.lines.streamed_lines import follow_deferred
 from kwire.capture.columnar.reader import ColumnarReader, DecodedPart
-from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
 from kwire.capture.columnar.session_columns import FetchBodies
 from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.columnar.streamed_sessions import PartSessions, StreamedSessions
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.streamed_sessions import SessionsByRow
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.model import Row
     from kwire.capture.options import Options

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.clients import ClientMap
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 NO_TIME = -(2**63)
 """The time of a missing frame: earlier than any time in a capture."""

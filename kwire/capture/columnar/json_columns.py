@@ -15,7 +15,7 @@ from kwire.redact import redacted_json
 from kwire.registry import api_name, codec_of_version, header_versions
 
 if TYPE_CHECKING:
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.options import Options
 
 COLUMNS = frozenset({"body_request", "body_response"})

@@ -22,11 +22,10 @@ from kwire.capture.columnar import body_columns, json_columns, session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
+from kwire.capture.columnar.damaged_rows import DamagedRows
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.numbered_segments import NumberedSegments
-from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
-from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.columnar.span_data import NO_DATA, SpanData, SpanReader
 from kwire.capture.columnar.streamed_batches import StreamedBatches
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.session_columns import SessionValues
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
@@ -85,9 +84,6 @@ class ColumnarReader:
             chosen[:] = False
             chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
         self.is_columnar, is_streamed = self._divide_flows(chosen)
-        if is_streamed.any() and self._has_default_frames:
-            self._index = index = recover_flows(index, is_streamed)
-            self.is_columnar, is_streamed = self._divide_flows(chosen)
         self.streamed_flows = [index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()]
 
     @property
@@ -377,8 +373,6 @@ class ColumnarReader:
         if not self._has_default_frames:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
         is_columnar = chosen & index.is_clean
-        # Recovery has no time for what only acknowledgements show of a side without data.
-        is_columnar[[gap.flow for gap in index.gaps if not gap.ts]] = False
         is_streamed = chosen & ~is_columnar
         for number in np.nonzero(chosen)[0].tolist() if ports else ():
             is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]

@@ -12,7 +12,7 @@ from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.decode_plan import StructPlan, message_plan
 from kwire.capture.columnar.lazy_message import LazyMessage
-from kwire.capture.columnar.recovery.recovery_builder import body_offsets
+from kwire.capture.index.flows.message_columns import body_offsets
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
 from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 # The session of a full fetch of a client without fetch sessions.
 STATELESS = FetchSession(None, FINAL_EPOCH, None)

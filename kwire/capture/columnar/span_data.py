@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.frame_scan import FrameColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
 
 
 class SpanData(NamedTuple):
@@ -58,6 +58,9 @@ class SpanReader:
 
         Args: frames: those that will be read; data far from all of them may be left out.
         """
+        if part < 0:
+            # What the end of the capture completes is in the last span, if it is not far from everything.
+            part = len(self._index.spans) - 1
         if part < 0:
             return NO_DATA
         base, size = self._index.spans[part]

@@ -13,8 +13,8 @@ from kwire.capture.columnar.batch_merge import RowBatch
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.header_columns import CLIENT_COLUMNS, FLOW_COLUMNS
 from kwire.capture.columnar.span_data import SpanData
-from kwire.capture.index.flows.frame_scan import FrameColumns
-from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
+from kwire.capture.index.flows.frame_columns import FrameColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder, is_deferred
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.model import connection_columns

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
     from kwire.capture.columnar.session_columns import FetchBodies
     from kwire.capture.index.arrays import Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.kafka.session_tracker import SessionExchange, SessionTracker

@@ -8,7 +8,7 @@ import numpy as np
 
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.reader import ColumnarReader
-from kwire.capture.columnar.recovery.recovery_builder import body_offsets
+from kwire.capture.index.flows.message_columns import body_offsets
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.topic_names import TopicNames

@@ -10,8 +10,8 @@ from kwire.capture.index.column_schema import FLOW_COLUMNS, PACKET_TYPES
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.flow_builder import FlowBuilder
 from kwire.capture.index.flows.flow_ids import FlowIds
-from kwire.capture.index.flows.frame_scan import FileWindow
-from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.flows.frame_columns import FileWindow
+from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.index_writer import ClientIdNumbers, IndexWriter
 from kwire.capture.index.model import Index
 from kwire.capture.index.scan.files import CaptureFile, Source
@@ -69,12 +69,13 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
 
 def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmented: Sequence[bytes] = ()) -> None:
     """Finish the flows, and write them with everything that follows the spans; `words` are their endpoints."""
-    unanswered = renumber_client_ids(builder.finish_flows(), writer.clients, builder.client_ids)
+    end = builder.finish_flows()
+    unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     midstream = builder.midstream_exchanges()
     exchanges = renumber_client_ids(midstream.exchanges, writer.clients, builder.client_ids)
     writer.write_midstream(midstream._replace(exchanges=exchanges))
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
-    writer.write_end({**flows, "words": words}, unanswered, fragmented)
+    writer.write_end({**flows, "words": words}, end._replace(exchanges=unanswered), builder.gaps(), fragmented)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

@@ -8,8 +8,8 @@ import numpy as np
 
 from kwire.capture.index.arrays import Ints
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.flows.frame_scan import FrameColumns
-from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
+from kwire.capture.index.flows.frame_columns import FrameColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, ResponseColumns
 
 
 class PacketColumns(NamedTuple):

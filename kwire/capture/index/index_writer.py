@@ -11,10 +11,12 @@ from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
-from kwire.capture.index.flows.flow_table import UNCLEAN_REASONS
-from kwire.capture.index.flows.frame_scan import BodyFragments
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, StreamGapRow
-from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.flows.flow_builder import SpanResult
+from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
+from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
+from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
+from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.tcp.reassembly import OPEN_MAX
 
 _MANY = UNCLEAN_REASONS.index("many")
@@ -63,7 +65,7 @@ class IndexWriter:
         """Write one span.
 
         Args: extent: offset and size in the file. packets: columns of its packets; `number` is required. exchanges:
-        those that the span completes; client ids are numbers of `clients` already.
+        those that the span completes, with moments; client ids are numbers of `clients` already.
         """
         number = len(self._spans)
         self._spans.append(extent)
@@ -74,18 +76,23 @@ class IndexWriter:
         self._firsts.append(self._firsts[-1] + len(fragments.at))
         numbers = packets["number"]
         self._lasts.append(int(numbers[-1]) if len(numbers) else self._lasts[-1])
-        write_exchanges(self.columns, number, exchanges)
+        write_exchanges(self.columns, number, _numbered(exchanges))
 
-    def write_end(self, flows: dict[str, Column], unanswered: ExchangeColumns, fragmented: Sequence[bytes]) -> None:
-        """Write the columns of all flows, the requests without a response, and the payloads of IP fragments."""
+    def write_end(
+        self, flows: dict[str, Column], end: SpanResult, gaps: list[StreamGapRow], fragmented: Sequence[bytes]
+    ) -> None:
+        """Write the columns of all flows, what the capture's end completes, all gaps, and payloads of IP fragments."""
+        unanswered = end.exchanges
+        self._gaps = gaps
+        self._write_fragments(end.fragments, len(self._spans))
         reasons = flows["unclean_reason"]
         if len(reasons) > OPEN_MAX:
             # The streaming pipeline drops the connections that were idle longest.
             flows["unclean_reason"] = np.where(reasons == 0, _MANY, reasons)
             unanswered = unanswered.select(NO_NUMBERS)
-        write_exchanges(self.columns, column_schema.UNANSWERED_PART, unanswered)
+        write_exchanges(self.columns, column_schema.UNANSWERED_PART, _numbered(unanswered))
         self.columns.add_column("parts.last", np.array(self._lasts[1:], dtype="i8"))
-        self.columns.add_column("fragments.first", np.array(self._firsts[:-1], dtype="i8"))
+        self.columns.add_column("fragments.first", np.array(self._firsts, dtype="i8"))
         self.columns.add_column("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
         for name in column_schema.FLOW_COLUMNS:
             self.columns.add_column(f"flow.{name}", flows[name])
@@ -93,10 +100,9 @@ class IndexWriter:
             self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
 
     def write_midstream(self, midstream: MidstreamExchanges) -> None:
-        """Write the exchanges and gaps of midstream flows, after all spans; client ids as in `write_span`."""
+        """Write the exchanges of midstream flows, after all spans; client ids as in `write_span`."""
         write_exchanges(self.columns, column_schema.MIDSTREAM_PART, midstream.exchanges)
-        self._write_fragments(midstream.fragments, len(self._spans))
-        self._gaps = midstream.gaps
+        self._write_fragments(midstream.fragments, len(self._spans) + 1)
 
     def write_metadata(self, metadata: dict[str, Any]) -> None:
         """Set the metadata of the index, with client ids, spans and gaps added."""
@@ -105,3 +111,9 @@ class IndexWriter:
     def _write_fragments(self, fragments: BodyFragments, span: int) -> None:
         self.columns.add_column(f"{span}.fragments.at", fragments.at)
         self.columns.add_column(f"{span}.fragments.size", fragments.size)
+
+
+def _numbered(exchanges: ExchangeColumns) -> ExchangeColumns:
+    """The exchanges with packet numbers in place of moments."""
+    request, response, moments = exchanges
+    return ExchangeColumns(request, response, packet_numbers(moments))

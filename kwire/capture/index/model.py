@@ -14,13 +14,12 @@ from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.column_schema import MIDSTREAM_PART, PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
-from kwire.capture.index.flows.flow_table import END_REASONS, UNCLEAN_REASONS
+from kwire.capture.index.flows.frame_columns import MIDSTREAM_FRAGMENTS_START, StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
-from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START
-from kwire.capture.index.flows.midstream_flows import StreamGapRow
-from kwire.capture.index.flows.pairing import ExchangeColumns, concatenate_exchanges
+from kwire.capture.index.flows.message_columns import ExchangeColumns, concatenate_exchanges
 from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
 
@@ -68,9 +67,6 @@ class Index:
     sidecar: str | None = None
     """The file that holds the columns, if any."""
 
-    recovered: Index | None = None
-    """The index with damaged flows recovered, once a reader has asked for it: `columnar.recovery` sets it."""
-
     def __init__(self, source: str | os.PathLike[str] | bytes, columns: Columns) -> None:
         """`columns` are those that `build_index` wrote, perhaps in another process."""
         self.source = source
@@ -84,7 +80,7 @@ class Index:
         self.client_ids: list[str] = metadata["client_ids"]
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in metadata["spans"]]
         self.gaps: list[StreamGapRow] = [StreamGapRow(*row) for row in metadata["gaps"]]
-        """The bytes that were skipped in flows that began before the capture."""
+        """The bytes that were lost or skipped between frames."""
         self.issues = [(number, CaptureIssue(*issue)) for number, issue in metadata["issues"]]
         """Issues of the capture, each with the number of the packet at which it was found."""
 

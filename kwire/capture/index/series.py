@@ -17,7 +17,8 @@ from kwire.capture.index.arrays import Ints
 from kwire.capture.index.build import renumber_client_ids, write_flows
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.flow_builder import FlowBuilder
-from kwire.capture.index.flows.frame_scan import FileWindow
+from kwire.capture.index.flows.flow_closing import PacketTimes
+from kwire.capture.index.flows.frame_columns import FileWindow
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.model import FlowKey, Index
 from kwire.capture.index.scan.files import CaptureFile
@@ -84,10 +85,10 @@ class SeriesIndex(Index):
         files = self.open_file()
         try:
             builder = FlowBuilder(files.read)
-            for headers, flow, extent in self._chosen_packets(numbers):
+            for headers, flow, extent, times in self._chosen_packets(numbers):
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
-                result = builder.add_span(headers, flow, window)
+                result = builder.add_span(headers, flow, window, times)
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
             words = [endpoint_words(low, high) for low, high in numbers]
@@ -108,8 +109,12 @@ class SeriesIndex(Index):
         )
         return columns
 
-    def _chosen_packets(self, numbers: dict[FlowKey, int]) -> Iterator[tuple[PacketHeaders, Ints, tuple[int, int]]]:
-        """The packets of the chosen flows, span by span: headers, flow of each, and offset and size of the span."""
+    def _chosen_packets(
+        self, numbers: dict[FlowKey, int]
+    ) -> Iterator[tuple[PacketHeaders, Ints, tuple[int, int], PacketTimes]]:
+        """The packets of the chosen flows, span by span: headers, flow of each, offset and size of the span, and number
+        and time of all its packets.
+        """
         for place, index in enumerate(self.indexes):
             flow_numbers = np.full(len(index.flows), -1, dtype=np.int64)
             for number, flow in enumerate(index.flows):
@@ -121,12 +126,13 @@ class SeriesIndex(Index):
                 rows = np.nonzero(flow_numbers[packets.flow] >= 0)[0]
                 if not len(rows):
                     continue
+                times = PacketTimes(packets.number.astype(np.int64) + first, packets.ts.astype(np.int64))
                 columns = {name: getattr(packets, name)[rows].astype(np.int64) for name in packets._fields}
                 flow = flow_numbers[columns.pop("flow")]
                 columns["number"] += first
                 columns["at"] = np.where(columns["at"] < 0, columns["at"], columns["at"] + base)
                 headers = PacketHeaders(ends=np.zeros((len(rows), 0), dtype=np.uint64), **columns)
-                yield headers, flow, (base + begin, size)
+                yield headers, flow, (base + begin, size), times
 
 
 class _SeriesFiles:

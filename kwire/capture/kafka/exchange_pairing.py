@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kwire.capture.options import Options
 
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
+# The requests that identify a client; the order of their rows within one packet would matter.
+IDENTIFYING_API_KEYS = (_SASL_HANDSHAKE, 18, _SASL_AUTHENTICATE)
 # Limit of responses that wait for a request which the capture shows later; the oldest ones become `no_request`.
 ORPHANS_MAX = 256
 # Limit of open requests of one connection; the oldest ones become `no_response`. No client has so many in flight, but a

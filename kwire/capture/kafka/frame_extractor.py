@@ -17,7 +17,7 @@ _INT32 = struct.Struct(">i")
 # After this many invalid lengths a side is not Kafka, and is not searched for frames any more.
 INVALID_LENGTHS_MAX = 32
 
-_GAP_REASONS = {
+GAP_REASONS = {
     "lost": "bytes were not captured",
     "snaplen": "packets were captured only in part",
     "tls": "TLS records do not open",
@@ -99,7 +99,7 @@ class FrameExtractor:
             self._partial = None
         if missing:
             begin = event.offset + event.size - missing - skipped
-            self._start_search(event.cause, _GAP_REASONS[event.cause], event.ts, begin, missing, skipped=skipped)
+            self._start_search(event.cause, GAP_REASONS[event.cause], event.ts, begin, missing, skipped=skipped)
 
     def close(self, ts: int) -> Iterator[Frame | StreamGap]:
         """The stream ends: return an incomplete frame as it is."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.exchange_builder import ExchangeBuilder
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Ints
-    from kwire.capture.index.flows.frame_scan import FrameColumns
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.frame_columns import FrameColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.message_decoder import Message
 
 # The correlation id, and the number of tags.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from kwire.capture.index.arrays import Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.message_fields import MessageTopic
 
     NamedBody = tuple[str, msgspec.Struct | None]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.index.arrays import Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 

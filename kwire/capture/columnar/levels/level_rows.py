@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.levels.table_decoder import Values
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 
 class LevelRows(NamedTuple):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.levels.level_columns import NamedBody, Values
     from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _PRODUCE = 0
 _CODEC_BITS = 0x07

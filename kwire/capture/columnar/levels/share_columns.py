@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.levels.level_rows import BodyGroup, LevelRows
     from kwire.capture.columnar.levels.table_decoder import Values as FieldValues
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _MEMBER = ("group_id", "member_id")
 _OFFSETS = ("first_offset", "last_offset")

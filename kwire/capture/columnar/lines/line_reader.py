@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.streamed_sessions import SessionsByRow
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.fetch_sessions import FetchSession
@@ -162,7 +162,7 @@ class LineReader(FilteredReader):
         return LineRows(chosen, filtered.span, sessions, lambda name: self._build_column(name, chosen, decoded, rows))
 
     def _damaged_line_rows(self, selected: Ints, filtered: DecodedPart, sessions_by_row: SessionsByRow) -> LineRows:
-        """Incomplete exchanges of recovered flows."""
+        """Incomplete exchanges."""
         assert filtered.damaged is not None
         damaged = filtered.damaged.select(selected)
         exchanges = damaged.exchanges

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kwire.capture.columnar import body_columns
 from kwire.capture.columnar.body_columns import has_tags, message_name
 from kwire.capture.columnar.streamed_batches import DeferredExchanges
-from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.kafka.deferred_decoder import DeferredRequest, DeferredResponse, is_deferred
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from kwire.capture.columnar.damaged_rows import DamagedRows
     from kwire.capture.columnar.header_columns import HeaderColumns
-    from kwire.capture.columnar.recovery.damaged_rows import DamagedRows
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.lines.streamed_lines import LineRows
     from kwire.capture.columnar.span_data import SpanData
     from kwire.capture.index import Index
-    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.fetch_sessions import FetchSession, SessionPartitions
     from kwire.capture.options import Options
 

@@ -1,1 +1,1 @@
-"""Flows reconstructed with column operations: stream order, frames, pairs of requests and responses."""
+"""From the pieces of streams to exchanges: frames, headers, pairs of requests and responses, span by span."""

@@ -1,7 +1,8 @@
 """Build flows from packet headers, span by span: exchanges, and the state and cleanness of each flow.
 
 The headers may come from one file while it is scanned, or from stored columns; they may be those of all flows or of
-some, and of one file or of a series of files whose offsets do not overlap.
+some, and of one file or of a series of files whose offsets do not overlap. A span passes through these stages: packets
+that open and end connections; pieces of streams (`reassembly`); frames (`frame_scan`); headers; pairs (`pairing`).
 """
 
 from __future__ import annotations
@@ -10,25 +11,39 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows, group_starts
-from kwire.capture.index.flows import midstream_flows, pairing, stream_order
-from kwire.capture.index.flows.early_responses import EarlyResponses
-from kwire.capture.index.flows.flow_table import FlowTable
+from kwire.capture.index.arrays import Ints, concatenate_rows, group_starts
+from kwire.capture.index.flows import midstream_flows
+from kwire.capture.index.flows.flow_closing import FlowClosing, PacketTimes
+from kwire.capture.index.flows.frame_columns import (
+    BodyFragments,
+    FileWindow,
+    FragmentBuffer,
+    ReadAt,
+    ResponseList,
+    StreamGapRow,
+    sort_gaps,
+)
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
-from kwire.capture.index.flows.frame_scan import BodyFragments, FileWindow, FragmentBuffer, ReadAt, scan_frames
+from kwire.capture.index.flows.frame_scan import FrameScanner
+from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, MidstreamFlows
-from kwire.capture.index.flows.pairing import ExchangeColumns
-from kwire.capture.index.flows.reorder_limits import mark_unclean_open_gaps
-from kwire.capture.index.flows.segment_columns import NO_SEGMENTS, SegmentColumns
+from kwire.capture.index.flows.pairing import RequestPairing
+from kwire.capture.index.flows.pending_requests import PendingRequests
 from kwire.capture.index.scan.packet_headers import PacketHeaders
-from kwire.capture.kafka.exchange_pairing import PENDING_REQUESTS_MAX, PENDING_SIZE_MAX
+from kwire.capture.index.streams import stream_pieces
+from kwire.capture.index.streams.connection_control import apply_control_flags
+from kwire.capture.index.streams.flow_packets import FlowPackets
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.reassembly import Reassembler
+from kwire.capture.index.streams.stream_pieces import CLOSED_FRAMES, StreamPieces, moment_of
+from kwire.capture.kafka.exchange_pairing import PENDING_SIZE_MAX
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.options import FRAME_SIZE_MAX
-from kwire.capture.tcp.sequence_numbers import unwrap_seq
 
-# The size of a connection's first bytes that the streaming pipeline checks.
+# The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
 _REQUEST_COST = 2000
+_NO_WINDOW = FileWindow(0, b"")
 
 
 class LimitedTotals(NamedTuple):
@@ -64,95 +79,137 @@ class FlowBuilder:
 
     def __init__(self, read: ReadAt, *, is_limited: bool = True) -> None:
         """`read` reads the file by offset. `is_limited`: all flows of the file are built here, so `LIMITS` apply."""
-        self.flows = FlowTable()
+        self.flows = flows = FlowTable()
         self._fragments = FragmentBuffer()
         known = ClientIdTable()
-        self._headers = HeaderReader(self.flows, read, self._fragments, known)
-        self._midstream = MidstreamFlows(self.flows, read, known, is_limited=is_limited)
+        self._reassembler = Reassembler(flows)
+        self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
+        self._response_frames = FrameScanner(flows, read, self._fragments, is_request=False)
+        self._headers = HeaderReader(flows, read, self._fragments, known)
+        self._pairing = RequestPairing(flows)
+        self._closing = FlowClosing(flows)
+        self._midstream = MidstreamFlows(flows, read, known, is_limited=is_limited)
         self._read = read
         self._is_limited = is_limited
-        self._early = EarlyResponses()
-        self._partial: list[SegmentColumns] = [NO_SEGMENTS]
-        self._pending = pairing.missing_requests(NO_NUMBERS)
 
     @property
     def client_ids(self) -> list[str]:
         """The client ids, by the numbers in requests."""
         return self._headers.client_ids.texts
 
-    def add_span(self, headers: PacketHeaders, flow: Ints, window: FileWindow) -> SpanResult:
+    def add_span(
+        self, headers: PacketHeaders, flow: Ints, window: FileWindow, times: PacketTimes | None = None
+    ) -> SpanResult:
         """Add the packets of a span.
 
         Args: headers: in packet order; `ends` is not used. flow: by packet, flow numbers from 0 without gaps, in the
-        order of first appearance. window: the part of the file in memory; other parts are read with `read`.
+        order of first appearance. window: the part of the file in memory; other parts are read with `read`. times:
+        of all packets of the span; None if these are all.
         """
         flows = self.flows
-        if not len(flow):
-            return self._span_result(pairing.unanswered_exchanges(self._pending.select(flow)), self._limited_totals())
-        flows.grow_to(int(flow.max()) + 1)
-        arrival = stream_order.count_packets(flows, flow, headers)
-        chosen, resumed = self._midstream.add_packets(headers, flow, arrival, window)
+        times = times or PacketTimes(headers.number, headers.ts)
+        if len(flow):
+            flows.grow_to(int(flow.max()) + 1)
+        packets = FlowPackets(flows, flow, headers)
+        arrival = packets.arrival
+        chosen, resumed = self._midstream.add_packets(headers, flow, window)
         if chosen is not None:
             headers, flow, arrival = headers.select(chosen), flow[chosen], arrival[chosen]
-        acks = stream_order.apply_control_flags(flows, flow, headers)
-        new_segments = stream_order.select_segments(flows, flow, headers, arrival)
-        segments = concatenate_rows(*self._partial, resumed.partial, new_segments)
-        segments, after_gap = stream_order.order_segments(flows, segments, acks)
-        self._check_first_bytes(segments)
-        complete, partial = scan_frames(flows, segments, window, self._read, self._fragments)
-        requests, responses = self._headers.read_headers(complete, *window)
-        self._midstream.check_requests(requests)
-        pending = concatenate_rows(self._pending, resumed.pending)
-        early = self._early.match_responses(flows, pending, requests, responses)
-        requests = pairing.number_requests(flows, requests, early)
-        flows.mark_unclean((requests.frame.side >> 1)[requests.in_flight >= PENDING_REQUESTS_MAX], "waiting")
-        completed, self._pending = pairing.pair_requests(flows, pending, requests, early)
-        completed, self._pending = pairing.end_unanswered(flows, completed, self._pending)
+        for scanner in (self._request_frames, self._response_frames):
+            scanner.resume(self._select_side(resumed.partial, is_request=scanner.is_request))
+        self._pairing.resume(resumed.pending)
+        apply_control_flags(flows, flow, headers)
+        pieces = self._reassembler.add_packets(headers, flow, arrival, packets)
+        closing = self._closing.end_flows(headers, flow, times)
+        exchanges = self._read_pieces(pieces, window, closing)
         totals = self._limited_totals()
         if self._is_limited and totals.unanswered_size > LIMITS.unanswered_size:
             # The streaming pipeline drops some of them when the total over all connections exceeds its limit.
-            flows.mark_unclean(self._pending.frame.side >> 1, "waiting")
-            self._pending = self._pending.select(NO_NUMBERS)
-        self._partial = [partial, after_gap]
-        mark_unclean_open_gaps(flows, after_gap)
-        return self._span_result(completed, totals)
+            self._pairing.drop()
+        return SpanResult(exchanges, self._fragments.drain_fragments(), totals, self._midstream.fragment_count)
 
-    def finish_flows(self) -> ExchangeColumns:
-        """The requests without a response at the end. Flows whose streams do not end with a frame become unclean."""
-        flows = self.flows
+    def finish_flows(self) -> SpanResult:
+        """The end of the capture: what is left of all flows that are open."""
         self._midstream.close()
-        self._early.close(flows)
-        for segments in self._partial:
-            flows.mark_unclean(segments.side >> 1, "cut")
-        end = np.where(flows.fin_seq >= 0, unwrap_seq(flows.fin_seq, flows.next_seq), flows.acked_seq - 1)
-        is_short = (flows.start_seq >= 0) & (end > flows.next_seq)
-        flows.mark_unclean(np.nonzero(is_short)[0] >> 1, "hole")
-        clean = flows.is_clean(self._pending.frame.side >> 1)
-        return pairing.unanswered_exchanges(self._pending.select(np.nonzero(clean)[0]))
+        exchanges = self._read_pieces(stream_pieces.NO_PIECES, _NO_WINDOW, self._closing.end_all())
+        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals(), 0)
 
     def midstream_exchanges(self) -> MidstreamExchanges:
         """The results of flows that began before the capture, after `finish_flows`."""
         return self._midstream.build_results()
 
-    def _span_result(self, exchanges: ExchangeColumns, totals: LimitedTotals) -> SpanResult:
-        return SpanResult(exchanges, self._fragments.drain_fragments(), totals, self._midstream.fragment_count)
+    def gaps(self) -> list[StreamGapRow]:
+        """The bytes that were lost or skipped in clean flows, in the order in which they were found."""
+        found = [*self._request_frames.gaps, *self._response_frames.gaps]
+        numbers = stream_pieces.packet_numbers(np.array([gap.completed_by for gap in found], dtype=np.int64)).tolist()
+        rows = [gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True)]
+        rows = [*rows, *self._midstream.gaps]
+        return sort_gaps(gap for gap in rows if not self.flows.unclean_reason[gap.flow])
+
+    def _read_pieces(
+        self, pieces: StreamPieces, window: FileWindow, closing: dict[int, tuple[int, int]]
+    ) -> ExchangeColumns:
+        """The exchanges that these pieces complete, and those of flows that are closed.
+
+        Args: closing: packet and time at which each flow is closed.
+        """
+        flows = self.flows
+        numbers = np.array([number for number, _ in closing.values()], dtype=np.int64)
+        ended = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
+        if len(ended.side):
+            pieces = concatenate_rows(pieces, ended)
+            pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
+        self._check_first_bytes(pieces)
+        pieces = pieces.select(flows.is_clean(pieces.side >> 1))
+        side_ends = {
+            2 * flow + side: (moment_of(number, CLOSED_FRAMES + side), ts)
+            for flow, (number, ts) in closing.items()
+            for side in range(2)
+        }
+        asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, side_ends)
+        requests = self._headers.read_requests(asked, *window)
+        self._midstream.check_requests(requests)
+
+        def pending(flow: int, found: ResponseList) -> PendingRequests:
+            return self._pairing.track(flow, requests, found)
+
+        answered = self._response_frames.scan(self._select_side(pieces, is_request=False), window, side_ends, pending)
+        responses = self._headers.read_responses(answered, *window)
+        return self._pairing.pair(requests, responses, {flow: number for flow, (number, _) in closing.items()})
+
+    def _select_side(self, pieces: StreamPieces, *, is_request: bool) -> StreamPieces:
+        """The pieces of the sides that send requests, or of the others."""
+        is_client = (pieces.side & 1) == self.flows.opener[pieces.side >> 1]
+        return pieces.select(is_client if is_request else ~is_client)
 
     def _limited_totals(self) -> LimitedTotals:
-        unanswered_size = int(self._pending.frame.size.sum()) + _REQUEST_COST * len(self._pending.number)
+        pending = self._pairing.pending
+        unanswered_size = int(pending.frame.size.sum()) + _REQUEST_COST * len(pending.number)
         return LimitedTotals(unanswered_size, self._midstream.buffered_size_max, self._midstream.undecided)
 
-    def _check_first_bytes(self, segments: SegmentColumns) -> None:
+    def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows: they must be a request from the side that opened the connection."""
-        flow = segments.side >> 1
+        flow = pieces.side >> 1
         new = np.nonzero(self.flows.has_data[flow] == 0)[0]
         if not len(new):
             return
-        new = new[np.lexsort((segments.offset[new], segments.completed_by[new], flow[new]))]
+        new = new[np.lexsort((pieces.offset[new], pieces.moment[new], flow[new]))]
         for index in new[group_starts(flow[new])].tolist():
             number = int(flow[index])
             self.flows.has_data[number] = 1
-            size = min(int(segments.size[index]), _FIRST_SIZE)
-            first = self._read(int(segments.at[index]), size)
-            is_from_opener = int(segments.side[index]) & 1 == self.flows.opener[number]
-            if not is_from_opener or size < REQUEST_HEAD or is_tls(first) or not is_request(first, 0, FRAME_SIZE_MAX):
+            first = self._read_first(pieces, index)
+            is_from_opener = int(pieces.side[index]) & 1 == self.flows.opener[number]
+            is_readable = is_from_opener and len(first) >= REQUEST_HEAD and not is_tls(first)
+            if not (is_readable and is_request(first, 0, FRAME_SIZE_MAX)):
                 self.flows.mark_unclean(np.array([number]), "not_kafka")
+
+    def _read_first(self, pieces: StreamPieces, index: int) -> bytes:
+        """The first bytes of a side from a piece on, from as many pieces as hold the begin of a request."""
+        first, side = b"", pieces.side[index]
+        while len(first) < REQUEST_HEAD and index < len(pieces.side):
+            at, size = int(pieces.at[index]), int(pieces.size[index])
+            if at < 0 or pieces.side[index] != side:
+                break
+            first += self._read(at, min(size, _FIRST_SIZE))
+            index += 1
+        return first

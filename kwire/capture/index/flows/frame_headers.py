@@ -9,10 +9,11 @@ import numpy as np
 
 from kwire import registry
 from kwire.capture.index.arrays import Bytes, Ints
-from kwire.capture.index.flows.flow_table import FlowTable
-from kwire.capture.index.flows.frame_scan import FragmentBuffer, FrameColumns, ReadAt
-from kwire.capture.index.flows.pairing import RequestColumns, ResponseColumns
+from kwire.capture.index.flows.frame_columns import NO_ID, FoundFrames, FragmentBuffer, FrameColumns, ReadAt
+from kwire.capture.index.flows.message_columns import DAMAGED, RequestColumns, ResponseColumns, mark_damaged
 from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.kafka.exchange_pairing import IDENTIFYING_API_KEYS
 from kwire.capture.model import Flow, Frame
 
 _HEADER_SIZE = 10
@@ -54,20 +55,44 @@ class HeaderReader:
         self.client_ids = client_ids
 
     def read_headers(self, frames: FrameColumns, base: int, data: bytes) -> tuple[RequestColumns, ResponseColumns]:
-        """Requests and responses of clean flows. Flows with invalid headers become unclean."""
-        flows = self._flows
-        flow = frames.side >> 1
-        is_request = (frames.side & 1) == flows.opener[flow]
-        flows.mark_unclean(flow[frames.size < np.where(is_request, _HEADER_SIZE, 4)], "bad_length")
-        clean = flows.is_clean(flow)
-        requests = self._read_requests(frames.select(np.nonzero(is_request & clean)[0]), base, data)
-        responses = self._read_responses(frames.select(np.nonzero(~is_request & clean)[0]), base, data)
-        return requests, responses
+        """Requests and responses among whole frames. Flows with invalid headers become unclean."""
+        is_request = (frames.side & 1) == self._flows.opener[frames.side >> 1]
+        asked, answered = (frames.select(np.nonzero(each)[0]) for each in (is_request, ~is_request))
+        requests = self.read_requests(FoundFrames(asked, asked.size), base, data)
+        return requests, self.read_responses(FoundFrames(answered, answered.size), base, data)
+
+    def read_requests(self, found: FoundFrames, base: int, data: bytes) -> RequestColumns:
+        """The requests of clean flows. Flows whose headers are invalid, or incomplete, become unclean."""
+        flows, flow = self._flows, found.frames.side >> 1
+        flows.mark_unclean(flow[found.have < _HEADER_SIZE], "bad_length")
+        clean = np.nonzero(flows.is_clean(flow))[0]
+        frames, have = found.frames.select(clean), found.have[clean]
+        requests = self._read_requests(frames._replace(size=have), base, data)
+        is_damaged = have < frames.size
+        if not bool(is_damaged.any()):
+            return requests
+        is_identifying = is_damaged & np.isin(requests.api_key, IDENTIFYING_API_KEYS)
+        flows.mark_unclean((frames.side >> 1)[is_identifying], "pairing")
+        body = np.where(is_damaged, mark_damaged(requests.body), requests.body)
+        # Whether a damaged Produce request has acks is not known.
+        expects_response = np.where(is_damaged, 1, requests.expects_response)
+        return requests._replace(frame=frames, body=body, expects_response=expects_response)
+
+    def read_responses(self, found: FoundFrames, base: int, data: bytes) -> ResponseColumns:
+        """The responses of clean flows. Flows with one that is too short become unclean."""
+        flows, flow = self._flows, found.frames.side >> 1
+        flows.mark_unclean(flow[found.frames.size < 4], "bad_length")
+        clean = np.nonzero(flows.is_clean(flow))[0]
+        frames, have = found.frames.select(clean), found.have[clean]
+        ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
+        ids[have < 4] = NO_ID
+        return ResponseColumns(frames, ids, np.where(have < frames.size, DAMAGED, -1))
 
     def _gather_headers(self, frames: FrameColumns, base: int, data: bytes, size: int) -> Bytes:
         """The first bytes of each frame, followed by zeros if the frame is shorter."""
-        at = frames.at - base
-        is_contiguous = (at >= 0) & (at + size <= len(data)) & (frames.at >= 0)
+        first, is_enough = self._fragments.first_parts(frames, size)
+        at = first - base
+        is_contiguous = (at >= 0) & (at + size <= len(data)) & is_enough
         if bool(is_contiguous.all()):
             return gather_bytes(data, at, size)
         out = np.zeros((len(at), size), dtype=np.uint8)
@@ -83,10 +108,6 @@ class HeaderReader:
         buffer = self._fragments
         first = at if at >= 0 else at + buffer.first
         return read_body(self._read, (buffer.at, buffer.size), first, fragment_count, size)
-
-    def _read_responses(self, frames: FrameColumns, base: int, data: bytes) -> ResponseColumns:
-        ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
-        return ResponseColumns(frames, ids, np.full(len(ids), -1, dtype=np.int64))
 
     def _read_requests(self, frames: FrameColumns, base: int, data: bytes) -> RequestColumns:
         rows = self._gather_headers(frames, base, data, _HEADER_SIZE + _CLIENT_ID_SIZE)

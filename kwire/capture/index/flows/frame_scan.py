@@ -1,228 +1,163 @@
-"""Find frames in ordered segments by reading only their length fields; no payload is copied.
+"""Find frames in the pieces of streams by reading only their length fields; no payload is copied.
 
-Most frames fill exactly one segment; runs of those are found together. The others are found one by one.
+Most frames fill exactly one piece, or one that the snaplen cut; these are found for all streams at once. The others are
+found one by one. Where bytes are missing, a frame whose length is known is damaged; where the next frame begins is not
+known behind other missing bytes, so it is searched for in the payload (`frame_resync`).
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows, find_groups
-from kwire.capture.index.flows.flow_table import FlowTable
-from kwire.capture.index.flows.segment_columns import NO_SEGMENTS, SegmentColumns
+from kwire.capture.index.flows.frame_columns import (
+    DAMAGES,
+    KIND_KEY,
+    NO_FRAMES,
+    FileWindow,
+    FindOpenRequests,
+    FoundFrames,
+    FragmentBuffer,
+    FrameColumns,
+    ReadAt,
+    StreamGapRow,
+)
+from kwire.capture.index.flows.side_scan import ScanContext, SideScan
 from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
 from kwire.capture.options import FRAME_SIZE_MAX
 
-ReadAt = Callable[[int, int], bytes]
-"""Reads `size` bytes of the file from an offset."""
+# The length field of a piece without one: no size is 4 more.
+_NO_HEAD = -5
 
 
-class FileWindow(NamedTuple):
-    """A part of the file in memory, with its offset."""
+class FrameScanner:
+    """Finds the frames of all streams of one kind, requests or responses; its state continues from span to span."""
 
-    base: int
-    data: bytes
-
-
-class FrameColumns(NamedTuple):
-    """Frames, one row each; `side` and times as in `SegmentColumns`.
-
-    offset: of the length field, from the first byte of the stream. size: without the length field. at: file offset of
-    the body; -1 - n if the body has several fragments, the first of which is fragment number n.
-    """
-
-    side: Ints
-    packet: Ints
-    ts: Ints
-    end_ts: Ints
-    offset: Ints
-    size: Ints
-    at: Ints
-    fragment_count: Ints
-    completed_by: Ints
-
-    def select(self, chosen: Ints) -> FrameColumns:
-        """The rows with these indexes."""
-        return FrameColumns(*(column[chosen] for column in self))
-
-
-# The body fragments of midstream flows are numbered from here on; the numbers of other fragments are smaller.
-MIDSTREAM_FRAGMENTS_START = 1 << 40
-NO_FRAMES = FrameColumns(*[NO_NUMBERS] * 9)
-
-
-@dataclass(slots=True)
-class FragmentBuffer:
-    """The fragments of bodies that are not contiguous in the file: file offset and size; only those of one span.
-
-    side: the side that sent each. first: the number of fragments in earlier spans.
-    """
-
-    at: array[int] = field(default_factory=lambda: array("q"))
-    size: array[int] = field(default_factory=lambda: array("q"))
-    side: array[int] = field(default_factory=lambda: array("q"))
-    first: int = 0
-
-    def drain_fragments(self) -> BodyFragments:
-        """Return the fragments of a span and remove them."""
-        fragments = BodyFragments(*(np.array(column, dtype=np.int64) for column in (self.at, self.size, self.side)))
-        self.first += len(self.at)
-        self.at, self.size, self.side = array("q"), array("q"), array("q")
-        return fragments
-
-
-class BodyFragments(NamedTuple):
-    """Body fragments, ordered by side; columns as in `FragmentBuffer`."""
-
-    at: Ints
-    size: Ints
-    side: Ints
-
-    def select(self, chosen: Ints) -> BodyFragments:
-        """The rows with these indexes."""
-        return BodyFragments(*(column[chosen] for column in self))
-
-
-def scan_frames(
-    flows: FlowTable, segments: SegmentColumns, window: FileWindow, read: ReadAt, fragments: FragmentBuffer
-) -> tuple[FrameColumns, SegmentColumns]:
-    """The frames that these segments complete, and the segments of incomplete frames.
-
-    Args: segments: in stream order. window: the part of the file in memory; other parts are read with `read`.
-    """
-    if not len(segments.side):
-        return NO_FRAMES, segments
-    is_whole = _holds_one_frame(segments, *window)
-    firsts = find_groups(segments.side)
-    stops = np.append(firsts[1:], len(segments.side))
-    sides = segments.side[firsts]
-    flows.next_seq[sides] = (segments.offset + segments.size)[stops - 1]
-    # Without an incomplete frame from an earlier span, the first segment begins a frame.
-    all_whole = np.logical_and.reduceat(is_whole, firsts)
-    flows.frame_seq[sides] = flows.next_seq[sides]
-    scanner = _FrameScanner(flows, segments, is_whole, read, fragments)
-    for index in np.nonzero(~all_whole)[0].tolist():
-        scanner.scan_side(int(firsts[index]), int(stops[index]))
-    whole = np.nonzero(is_whole)[0]
-    side, offset, size, at, ts, number, _, completed_by = segments.select(whole)
-    stream_offset = offset - flows.start_seq[side]
-    no_fragments = np.zeros(len(whole), dtype=np.int64)
-    simple = FrameColumns(side, number, ts, ts, stream_offset, size - 4, at + 4, no_fragments, completed_by)
-    return scanner.merge_frames(simple), scanner.partial_segments
-
-
-def _holds_one_frame(segments: SegmentColumns, base: int, data: bytes) -> Bools:
-    """Whether a segment in the window is exactly one frame, if a frame begins with it."""
-    at = segments.at - base
-    is_readable = np.nonzero((at >= 0) & (segments.size >= 4) & (at + 4 <= len(data)))[0]
-    sizes = gather_bytes(data, at[is_readable], 4).view(">i4").astype(np.int64)[:, 0]
-    out = np.zeros(len(at), dtype=np.bool_)
-    out[is_readable] = sizes + 4 == segments.size[is_readable]
-    return out
-
-
-class _FrameScanner:
-    """Scans the sides that have other segments than one frame each."""
-
-    def __init__(
-        self, flows: FlowTable, segments: SegmentColumns, is_whole: Bools, read: ReadAt, fragments: FragmentBuffer
-    ) -> None:
-        self._flows = flows
-        self._segments = segments
-        self._is_whole = is_whole
-        self._read = read
-        self._fragments = fragments
-        self._rows: list[tuple[int, ...]] = []
-        self._partial: list[SegmentColumns] = []
+    def __init__(self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, *, is_request: bool) -> None:
+        """`read` reads the file by offset. Body fragments are added to `fragments`."""
+        self._context = ScanContext(flows, read, fragments, is_request=is_request)
+        self._partial = NO_PIECES
 
     @property
-    def partial_segments(self) -> SegmentColumns:
-        """The segments of incomplete frames."""
-        return concatenate_rows(*self._partial) if self._partial else NO_SEGMENTS
+    def is_request(self) -> bool:
+        """Whether these are the frames of requests."""
+        return self._context.is_request
 
-    def merge_frames(self, simple: FrameColumns) -> FrameColumns:
-        """Merge these frames, each one segment, with those found here, by side and stream offset."""
-        if not self._rows:
-            return simple
-        merged = concatenate_rows(simple, FrameColumns(*np.array(self._rows, dtype=np.int64).T))
-        return merged.select(np.lexsort((merged.offset, merged.side)))
+    @property
+    def gaps(self) -> list[StreamGapRow]:
+        """The bytes that were lost or skipped so far, other than those inside a frame."""
+        return self._context.gaps
 
-    def scan_side(self, first: int, stop: int) -> None:
-        """Scan one side: its segments from `first` to `stop`."""
-        side = int(self._segments.side[first])
-        start = int(self._flows.start_seq[side])
-        columns = (column[first:stop].tolist() for column in self._segments)
-        _, offsets, sizes, ats, stamps, numbers, _, completed_by = columns
-        is_whole = self._is_whole[first:stop].tolist()
-        ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
-        count, index, skip = stop - first, 0, 0
-        rows = self._rows
-        while index < count:
-            if not skip and is_whole[index]:
-                index += 1
-                continue
-            # A frame begins inside this segment, so the segment is not one frame.
-            self._is_whole[first + index] = False
-            begin = offsets[index] + skip
-            size = self._frame_size(index, skip, ats, sizes)
-            if size is None:
-                break
-            if not 0 <= size <= FRAME_SIZE_MAX:
-                self._flows.mark_unclean(np.array([side >> 1]), "bad_length")
-                return
-            end = begin + 4 + size
-            last = index if end <= ends[index] else bisect_left(ends, end, index)
-            if last >= count:
-                break
-            at, fragments = self._locate_body((index, last), skip, (ats, sizes), end - offsets[last])
-            self._fragments.side.extend([side] * fragments)
-            low = high = stamps[index]
-            if last > index:
-                low, high = min(stamps[index : last + 1]), max(stamps[index : last + 1])
-                self._is_whole[first + index : first + last + 1] = False
-            rows.append((side, numbers[index], low, high, begin - start, size, at, fragments, completed_by[last]))
-            index, skip = (last + 1, 0) if end == ends[last] else (last, end - offsets[last])
-        if index < count:
-            self._keep_partial(first + index, stop, skip)
-            self._flows.frame_seq[side] = offsets[index] + skip
+    def resume(self, partial: StreamPieces) -> None:
+        """Add the pieces of the incomplete frames of streams whose beginning was read otherwise."""
+        self._partial = concatenate_rows(self._partial, partial)
 
-    def _frame_size(self, index: int, skip: int, ats: list[int], sizes: list[int]) -> int | None:
-        """The length field of a frame; None if its four bytes are not all captured."""
-        length = b""
-        while len(length) < 4:
-            if index == len(ats):
-                return None
-            length += self._read(ats[index] + skip, min(4 - len(length), sizes[index] - skip))
-            index, skip = index + 1, 0
-        return int.from_bytes(length, "big", signed=True)
+    def scan(
+        self,
+        pieces: StreamPieces,
+        window: FileWindow,
+        closing: Mapping[int, tuple[int, int]],
+        pending: FindOpenRequests | None = None,
+    ) -> FoundFrames:
+        """The frames that these pieces complete.
 
-    def _locate_body(
-        self, span: tuple[int, int], skip: int, ranges: tuple[list[int], list[int]], stop: int
-    ) -> tuple[int, int]:
-        """The file offset of the body; or the number of its first fragment, and their count."""
-        (index, last), (ats, sizes) = span, ranges
-        skip += 4
-        while skip >= sizes[index] and index < last:
-            skip, index = skip - sizes[index], index + 1
-        if index == last:
-            return ats[index] + skip, 0
-        fragments = self._fragments
-        at = -1 - fragments.first - len(fragments.at)
-        fragments.at.extend([ats[index] + skip, *ats[index + 1 : last + 1]])
-        fragments.size.extend([sizes[index] - skip, *sizes[index + 1 : last], stop])
-        return at, last - index + 1
+        Args: pieces: by side and offset. window: the part of the file in memory; other parts are read with `read`.
+        closing: moment and time of the end of each side that ends now. pending: returns the pending requests of a flow,
+        for responses.
+        """
+        context = self._context
+        flows, context.window = context.flows, window
+        pieces, self._partial = self._with_partial(pieces, closing)
+        if not len(pieces.side):
+            return FoundFrames(NO_FRAMES, NO_NUMBERS)
+        length, word = _read_heads(pieces, *window)
+        is_whole, is_cut = length + 4 == pieces.size, _find_cut_frames(pieces, length)
+        is_regular = is_whole | is_cut
+        is_regular[1:] |= is_cut[:-1]
+        firsts = find_groups(pieces.side)
+        stops = np.append(firsts[1:], len(pieces.side))
+        sides = pieces.side[firsts]
+        is_open = np.isin(sides, np.array(list(context.searches), dtype=np.int64))
+        others = np.nonzero(~is_regular)[0]
+        rows: list[tuple[int, ...]] = []
+        kept: list[StreamPieces] = []
+        for index in np.nonzero(is_open | ~np.logical_and.reduceat(is_regular, firsts))[0].tolist():
+            side, first, stop = int(sides[index]), int(firsts[index]), int(stops[index])
+            irregular = others[np.searchsorted(others, first) : np.searchsorted(others, stop)] - first
+            own = pieces.select(np.arange(first, stop))
+            scan = SideScan(context, side, own, (is_regular[first:stop], irregular.tolist()), rows)
+            if pending is not None:
+                scan.follow_responses(pending, word[first:stop])
+            rest = scan.run(closing.get(side))
+            if rest is not None and flows.unclean_reason[side >> 1] == 0:
+                kept.append(rest)
+        self._partial = concatenate_rows(self._partial, *kept)
+        return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
 
-    def _keep_partial(self, first: int, stop: int, skip: int) -> None:
-        """Keep these segments for the next span, without the bytes of the first one that precede the frame."""
-        self._is_whole[first:stop] = False
-        partial = SegmentColumns(*(column[first:stop].copy() for column in self._segments))
-        partial.offset[0] += skip
-        partial.at[0] += skip
-        partial.size[0] -= skip
-        self._partial.append(partial)
+    def _with_partial(
+        self, pieces: StreamPieces, closing: Mapping[int, tuple[int, int]]
+    ) -> tuple[StreamPieces, StreamPieces]:
+        """The pieces with those of the incomplete frames that they continue, or that end; and those of all others."""
+        partial = self._partial
+        if not len(partial.side):
+            return pieces, partial
+        is_due = np.isin(partial.side, np.append(pieces.side, np.array(list(closing), dtype=np.int64)))
+        merged = concatenate_rows(partial.select(is_due), pieces)
+        return merged.select(np.lexsort((merged.offset, merged.side))), partial.select(~is_due)
+
+    def _build(
+        self, pieces: StreamPieces, regular: tuple[Bools, Bools], length: Ints, rows: list[tuple[int, ...]]
+    ) -> FoundFrames:
+        """The frames of regular pieces, with those that were found one by one."""
+        whole, cut = (np.nonzero(each)[0] for each in regular)
+        side, offset, size, at, ts, number, moment = pieces.select(whole)
+        none = np.zeros(len(whole), dtype=np.int64)
+        start = self._context.flows.start_seq
+        frames = FrameColumns(side, number, ts, ts, offset - start[side], size - 4, at + 4, none, moment)
+        have = size - 4
+        if not len(cut) and not rows:
+            return FoundFrames(frames, have)
+        side, offset, size, at, ts, number, _ = pieces.select(cut)
+        end_ts, moment = np.maximum(ts, pieces.ts[cut + 1]), pieces.moment[cut + 1]
+        first = self._add_cut_fragments(side, at + 4, size - 4)
+        cut_frames = FrameColumns(
+            side, number, ts, end_ts, offset - start[side], length[cut], first, np.full(len(cut), 2), moment
+        )
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 10).T
+        merged = concatenate_rows(frames, cut_frames, FrameColumns(*columns[:9]))
+        have = np.concatenate([have, size - 4, columns[9]])
+        order = np.lexsort((merged.offset, merged.side))
+        return FoundFrames(merged.select(order), have[order])
+
+    def _add_cut_fragments(self, side: Ints, at: Ints, size: Ints) -> Ints:
+        """Add two fragments of each cut body, the second of which has no bytes; return their places."""
+        fragments = self._context.fragments
+        places = -1 - fragments.first - len(fragments.at) - 2 * np.arange(len(side))
+        key = side + (1 if self.is_request else 3) * KIND_KEY
+        ats = np.stack([at, np.full(len(at), DAMAGES.index("snaplen"))], axis=1)
+        fragments.at.frombytes(ats.astype(np.int64).tobytes())
+        fragments.size.frombytes(np.stack([size, np.zeros_like(size)], axis=1).tobytes())
+        fragments.side.frombytes(np.repeat(key, 2).tobytes())
+        return places
+
+
+def _read_heads(pieces: StreamPieces, base: int, data: bytes) -> tuple[Ints, Ints]:
+    """The first two words of each piece in the window; `_NO_HEAD` where it is shorter."""
+    at = pieces.at - base
+    rows = np.nonzero((pieces.at >= 0) & (at >= 0) & (pieces.size >= 8) & (at + 8 <= len(data)))[0]
+    heads = np.full((2, len(at)), _NO_HEAD, dtype=np.int64)
+    heads[:, rows] = gather_bytes(data, at[rows], 8).view(">i4").T
+    return heads[0], heads[1]
+
+
+def _find_cut_frames(pieces: StreamPieces, length: Ints) -> Bools:
+    """Which pieces begin a frame whose rest is the next piece, which the snaplen cut."""
+    out = np.zeros(len(length), dtype=np.bool_)
+    is_rest = (pieces.at[1:] == SNAPLEN) & (pieces.side[1:] == pieces.side[:-1])
+    is_exact = length[:-1] + 4 == pieces.size[:-1] + pieces.size[1:]
+    out[:-1] = is_rest & is_exact & (length[:-1] <= FRAME_SIZE_MAX) & (length[:-1] >= 4)
+    return out

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kwire.capture.kafka.detection import ConnectionClassifier
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.kafka.exchange_pairing import ExchangePairer, OpenExchanges
+from kwire.capture.kafka.exchange_pairing import IDENTIFYING_API_KEYS, ExchangePairer, OpenExchanges
 from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.model import Endpoint, Flow, Frame, FrameEvent, Segment, StreamData, StreamEvent, StreamGap
 from kwire.capture.options import Options
@@ -24,8 +24,6 @@ from kwire.capture.tcp.tcp_stream import TcpStreamReassembler
 PLACEHOLDER_ENDPOINTS: tuple[Endpoint, Endpoint] = (b"\x00", 0), (b"\x00", 1)
 # Whether a Produce request expects a response is in its body; no other body is needed.
 _OPTIONS = Options(sessions=False, decoded_messages=frozenset({"ProduceRequest"}))
-# The requests that identify a client; the order of their rows within one packet would matter.
-IDENTIFYING_API_KEYS = (17, 18, 36)
 # Limits of packets, payload bytes and pending requests; only the streaming pipeline reads flows above them.
 PACKETS_MAX = 2048
 SIZE_MAX = 2 * 1024 * 1024
@@ -35,7 +33,7 @@ _PENDING_MAX = 1000
 class StreamChunk(NamedTuple):
     """New bytes from one packet: their offset in the stream and in the file (`at`).
 
-    arrival: number of the packet in the flow. completed_by: the packet with which all bytes up to the end were there.
+    completed_by: the packet with which all bytes up to the end were there.
     """
 
     offset: int
@@ -43,20 +41,19 @@ class StreamChunk(NamedTuple):
     at: int
     ts: int
     number: int
-    arrival: int
     completed_by: int
 
 
 class SideState(NamedTuple):
     """The state of a side: unwrapped sequence numbers of its first byte, of its next byte, and of the acknowledgement.
 
-    frame_seq: where the next frame, or the incomplete one, begins. partial_frame: the chunks of the incomplete frame.
+    last_ts: of the latest byte. partial_frame: the chunks of the incomplete frame.
     """
 
     start_seq: int
     next_seq: int
-    frame_seq: int
     acked_seq: int
+    last_ts: int
     partial_frame: list[StreamChunk]
 
 
@@ -69,7 +66,7 @@ class MidstreamFlow:
         self._classifier = ConnectionClassifier(_OPTIONS)
         self._pairer = ExchangePairer(_OPTIONS)
         self._flow: Flow | None = None
-        self._packets: dict[int, tuple[int, int, int]] = {}
+        self._packets: dict[int, tuple[int, int]] = {}
         self._chunks: tuple[list[StreamChunk], list[StreamChunk]] = ([], [])
         self._has_pair = False
         self.size = 0
@@ -90,9 +87,9 @@ class MidstreamFlow:
         """Whether the client is not known yet."""
         return self._flow is None or self._flow.client is None
 
-    def add_packet(self, segment: Segment, at: int, arrival: int) -> None:
-        """Add a packet. Args: at: file offset of its payload. arrival: number of the packet in the flow."""
-        self._packets[segment.packet] = at, segment.seq, arrival
+    def add_packet(self, segment: Segment, at: int) -> None:
+        """Add a packet. Args: at: file offset of its payload."""
+        self._packets[segment.packet] = at, segment.seq
         self.size += len(segment.payload)
         exceeds_limits = len(self._packets) > PACKETS_MAX or self.size > SIZE_MAX
         self.has_failed |= bool(segment.flags & SYN) or segment.missing > 0 or exceeds_limits
@@ -136,9 +133,9 @@ class MidstreamFlow:
             self.has_failed = True
             return
         self._flow = event.flow
-        at, seq, arrival = self._packets[event.packet]
+        at, seq = self._packets[event.packet]
         skip = (event.flow.starts[event.side] + event.offset - seq) % SEQ_MODULUS
-        chunk = StreamChunk(event.offset, len(event.payload), at + skip, event.ts, event.packet, arrival, number)
+        chunk = StreamChunk(event.offset, len(event.payload), at + skip, event.ts, event.packet, number)
         self._chunks[event.side].append(chunk)
         for frame_event in self._classifier.take_event(event):
             self._add_frame(frame_event, number)
@@ -191,8 +188,8 @@ class MidstreamFlow:
                 skip = max(open_at - chunk.offset, 0)
                 rest = chunk._replace(offset=chunk.offset + skip, size=chunk.size - skip, at=chunk.at + skip)
                 partial_frame.append(rest)
-        frame_seq = reassembler.next_seq + shift if open_at is None else start + open_at
-        return SideState(start, reassembler.next_seq + shift, frame_seq, reassembler.acked_seq + shift, partial_frame)
+        next_seq, acked_seq = reassembler.next_seq + shift, reassembler.acked_seq + shift
+        return SideState(start, next_seq, acked_seq, reassembler.last_ts, partial_frame)
 
 
 def _chunk_offset(chunk: StreamChunk) -> int:

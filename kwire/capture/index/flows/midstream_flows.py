@@ -7,27 +7,40 @@ of the flow were synchronized. `Index.read_exchanges` merges them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows, find_groups
-from kwire.capture.index.flows import frame_scan, pairing
-from kwire.capture.index.flows.flow_table import FlowTable
+from kwire.capture.index.flows import frame_columns, message_columns
+from kwire.capture.index.flows.frame_columns import (
+    BodyFragments,
+    FileWindow,
+    FragmentBuffer,
+    FrameColumns,
+    ReadAt,
+    StreamGapRow,
+)
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
-from kwire.capture.index.flows.frame_scan import BodyFragments, FileWindow, FragmentBuffer, FrameColumns, ReadAt
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.index.flows.midstream_flow import PLACEHOLDER_ENDPOINTS, MidstreamFlow, SideState
-from kwire.capture.index.flows.pairing import ExchangeColumns, RequestColumns, ResponseColumns
-from kwire.capture.index.flows.segment_columns import NO_SEGMENTS, SegmentColumns
-from kwire.capture.index.flows.stream_order import AFTER_CAPTURE, BEFORE_CAPTURE
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, PacketHeaders
+from kwire.capture.index.streams.connection_control import BEFORE_CAPTURE
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.stream_pieces import (
+    AFTER_CAPTURE,
+    NO_PIECES,
+    PieceRow,
+    StreamPieces,
+    moment_of,
+    moments_of,
+    piece_columns,
+)
 from kwire.capture.kafka.exchange_pairing import OpenExchanges
 from kwire.capture.kafka.message_decoder import Request
-from kwire.capture.model import Flow, Frame, Segment, StreamGap
+from kwire.capture.model import Frame, Segment
 from kwire.capture.tcp.flags import SYN
 
-_COMPLETED_BY = attrgetter("completed_by")
 _HEADER_FIELDS = [name for name in PacketHeaders._fields if name != "ends"]
 # How a flow is read: no relevant packet yet; its beginning by the streaming pipeline; by columns only.
 NOT_STARTED, MIDSTREAM, BY_COLUMNS = 0, 1, 2
@@ -39,43 +52,24 @@ UNDECIDED_MAX = 16
 _UNDECIDED_SIZE = 64 * 1024
 
 
-class StreamGapRow(NamedTuple):
-    """A `StreamGap` of a flow number. completed_by: the packet at which it was found."""
-
-    flow: int
-    is_request: bool
-    ts: int
-    offset: int
-    missing: int
-    skipped: int
-    kind: str
-    detail: str
-    completed_by: int
-
-    def to_gap(self, flow: Flow) -> StreamGap:
-        """The gap as the streaming pipeline returns it."""
-        return StreamGap(flow, *self[1:-1])
-
-
 class MidstreamExchanges(NamedTuple):
-    """The exchanges, body fragments and gaps of midstream flows, in the order of completion.
+    """The exchanges and body fragments of midstream flows, in the order of completion.
 
     A request that was sent before the capture has size -1. Fragments are numbered from `MIDSTREAM_FRAGMENTS_START`.
     """
 
     exchanges: ExchangeColumns
     fragments: BodyFragments
-    gaps: list[StreamGapRow]
 
 
 class ResumedFlows(NamedTuple):
     """The state from which the columns continue: pending requests and segments of incomplete frames."""
 
     pending: RequestColumns
-    partial: SegmentColumns
+    partial: StreamPieces
 
 
-NO_RESUMED_FLOWS = ResumedFlows(pairing.missing_requests(NO_NUMBERS), NO_SEGMENTS)
+NO_RESUMED_FLOWS = ResumedFlows(message_columns.missing_requests(NO_NUMBERS), NO_PIECES)
 
 
 class MidstreamFlows:
@@ -85,7 +79,7 @@ class MidstreamFlows:
         """`client_ids` is shared with the other flows. `is_limited`: these are all flows of the file."""
         self._flows = flows
         self._read = read
-        self._fragments = FragmentBuffer(first=frame_scan.MIDSTREAM_FRAGMENTS_START)
+        self._fragments = FragmentBuffer(first=frame_columns.MIDSTREAM_FRAGMENTS_START)
         self._headers = HeaderReader(flows, read, self._fragments, client_ids)
         self._open: dict[int, MidstreamFlow] = {}
         self._is_limited = is_limited
@@ -95,12 +89,11 @@ class MidstreamFlows:
         self.undecided = 0
         """How many flows were dropped before they showed their client."""
         self._exchanges: list[ExchangeColumns] = []
-        self._orphans = pairing.missing_responses(0)
-        self._gaps: list[StreamGapRow] = []
+        self._orphans = message_columns.missing_responses(0)
+        self.gaps: list[StreamGapRow] = []
+        """The bytes that were skipped before the flows were synchronized."""
 
-    def add_packets(
-        self, headers: PacketHeaders, flow: Ints, arrival: Ints, window: FileWindow
-    ) -> tuple[Ints | None, ResumedFlows]:
+    def add_packets(self, headers: PacketHeaders, flow: Ints, window: FileWindow) -> tuple[Ints | None, ResumedFlows]:
         """Add the packets of a span that belong to midstream flows.
 
         Returns: the indexes of the packets for the columns, None for all; and the state of the flows that are
@@ -115,7 +108,7 @@ class MidstreamFlows:
         is_for_columns = np.ones(len(flow), dtype=np.bool_)
         synchronized: list[_SynchronizedFlow] = []
         for packets in np.split(rows, find_groups(flow[rows])[1:]):
-            count, synchronized_flow = self._add_flow_packets(int(flow[packets[0]]), headers, packets, arrival)
+            count, synchronized_flow = self._add_flow_packets(int(flow[packets[0]]), headers, packets)
             is_for_columns[packets[:count]] = False
             if synchronized_flow is not None:
                 synchronized.append(synchronized_flow)
@@ -126,7 +119,7 @@ class MidstreamFlows:
         """Mark flows unclean in which a later request has the id of a response without a request."""
         orphans = self._orphans
         if len(orphans.correlation_id) and len(requests.number):
-            is_known = np.isin(pairing.correlation_keys(requests), pairing.correlation_keys(orphans))
+            is_known = np.isin(message_columns.correlation_keys(requests), message_columns.correlation_keys(orphans))
             self._flows.mark_unclean((requests.frame.side >> 1)[is_known], "pairing")
 
     def close(self) -> None:
@@ -138,13 +131,12 @@ class MidstreamFlows:
         flows, orphans = self._flows, self._orphans
         flow = orphans.frame.side >> 1
         completed_by = np.where(flows.end_reason[flow] > 0, flows.end_packet[flow], AFTER_CAPTURE)
-        requests = pairing.missing_requests(2 * flow + flows.opener[flow])
+        requests = message_columns.missing_requests(2 * flow + flows.opener[flow])
         orphan_exchanges = ExchangeColumns(requests, orphans, completed_by)
-        exchanges = pairing.concatenate_exchanges([*self._exchanges, orphan_exchanges])
+        exchanges = message_columns.concatenate_exchanges([*self._exchanges, orphan_exchanges])
         exchanges = exchanges.select(np.nonzero(flows.is_clean(exchanges.flow))[0])
         exchanges = exchanges.select(np.lexsort((exchanges.flow, exchanges.completed_by)))
-        gaps = sorted((gap for gap in self._gaps if not flows.unclean_reason[gap.flow]), key=_COMPLETED_BY)
-        return MidstreamExchanges(exchanges, self._fragments.drain_fragments(), gaps)
+        return MidstreamExchanges(exchanges, self._fragments.drain_fragments())
 
     def _classify_new_flows(self, headers: PacketHeaders, flow: Ints) -> None:
         """Decide for new flows whether they begin with a SYN. Packets before the SYN or the first data do not count."""
@@ -158,7 +150,7 @@ class MidstreamFlows:
         stage[new_flows] = np.where(is_open, BY_COLUMNS, MIDSTREAM)
 
     def _add_flow_packets(
-        self, number: int, headers: PacketHeaders, packets: Ints, arrival: Ints
+        self, number: int, headers: PacketHeaders, packets: Ints
     ) -> tuple[int, _SynchronizedFlow | None]:
         """Add packets of a flow until it is synchronized; return how many were used, 0 if it failed."""
         midstream_flow = self._open.get(number)
@@ -168,7 +160,7 @@ class MidstreamFlows:
         for taken in range(len(packets)):
             row = int(packets[taken])
             before = midstream_flow.size
-            self._add_packet(midstream_flow, [int(column[row]) for column in columns], int(arrival[row]))
+            self._add_packet(midstream_flow, [int(column[row]) for column in columns])
             self._buffered_size += midstream_flow.size - before
             self.buffered_size_max += max(midstream_flow.size - before, 0)
             exceeds_limits = self._is_limited and self._exceeds_limits(midstream_flow)
@@ -183,7 +175,7 @@ class MidstreamFlows:
                 return taken + 1, _SynchronizedFlow(number, midstream_flow, *state)
         return len(packets), None
 
-    def _add_packet(self, midstream_flow: MidstreamFlow, row: list[int], arrival: int) -> None:
+    def _add_packet(self, midstream_flow: MidstreamFlow, row: list[int]) -> None:
         number, ts, link, side, seq, ack, flags, window, at, captured, missing = row
         if at < 0 and captured:
             # The payload arrived in IP fragments.
@@ -192,7 +184,7 @@ class MidstreamFlows:
         payload = self._read(at, captured) if captured else b""
         source, target = PLACEHOLDER_ENDPOINTS[side], PLACEHOLDER_ENDPOINTS[1 - side]
         segment = Segment(ts, LINK_NAMES[link], source, target, seq, ack, flags, payload, missing, number, window)
-        midstream_flow.add_packet(segment, at, arrival)
+        midstream_flow.add_packet(segment, at)
 
     @property
     def fragment_count(self) -> int:
@@ -226,8 +218,11 @@ class MidstreamFlows:
                 pending += frame_rows.pending_rows(flow)
                 orphans = responses.select(np.array(frame_rows.orphan_rows(flow), dtype=np.int64))
                 self._orphans = concatenate_rows(self._orphans, orphans)
-                self._gaps += flow.gaps
+                self.gaps += flow.gaps
         pending_requests = frame_rows.requests.select(np.array(pending, dtype=np.int64))
+        frames = pending_requests.frame
+        frames = frames._replace(completed_by=moments_of(frames.completed_by))
+        pending_requests = pending_requests._replace(frame=frames)
         return ResumedFlows(pending_requests, _partial_frames(synchronized))
 
     def _set_columns(self, synchronized: _SynchronizedFlow) -> None:
@@ -235,7 +230,7 @@ class MidstreamFlows:
         for side, state in enumerate(synchronized.sides):
             at = 2 * number + side
             flows.start_seq[at], flows.next_seq[at] = state.start_seq, state.next_seq
-            flows.frame_seq[at], flows.acked_seq[at] = state.frame_seq, state.acked_seq
+            flows.acked_seq[at], flows.last_data_ts[at] = state.acked_seq, state.last_ts
             flows.syn_number[at] = BEFORE_CAPTURE
         flows.opener[number] = flow.client_side
         flows.link[number] = LINK_NAMES.index(flow.link)
@@ -281,7 +276,7 @@ class _FrameRows:
         """Columns that only the pairing can set are copied to `requests`, to be set later."""
         copies = {name: getattr(requests, name).copy() for name in ("number", "in_flight", "expects_response")}
         self.requests = requests._replace(**copies)
-        self._responses = concatenate_rows(responses, pairing.missing_responses(1))
+        self._responses = concatenate_rows(responses, message_columns.missing_responses(1))
         self._rows: dict[tuple[int, int], int] = {}
         for frames in (requests.frame, responses.frame):
             for index, key in enumerate(zip(frames.side.tolist(), frames.offset.tolist(), strict=True)):
@@ -319,11 +314,12 @@ class _FrameRows:
         return self._rows[synchronized.side_number(frame), frame.offset]
 
 
-def _partial_frames(synchronized: Sequence[_SynchronizedFlow]) -> SegmentColumns:
-    """The segments of incomplete frames."""
-    rows: list[tuple[int, ...]] = []
+def _partial_frames(synchronized: Sequence[_SynchronizedFlow]) -> StreamPieces:
+    """The pieces of incomplete frames."""
+    rows: list[PieceRow] = []
     for flow in synchronized:
         for side, state in enumerate(flow.sides):
-            for offset, *rest in state.partial_frame:
-                rows.append((2 * flow.number + side, state.start_seq + offset, *rest))
-    return SegmentColumns(*np.array(rows, dtype=np.int64).T) if rows else NO_SEGMENTS
+            for offset, size, at, ts, number, completed_by in state.partial_frame:
+                place = 2 * flow.number + side, state.start_seq + offset
+                rows.append((*place, size, at, ts, number, moment_of(completed_by)))
+    return piece_columns(rows)

@@ -1,220 +1,226 @@
-"""Pair requests with responses, for all flows at once: by flow and correlation id, in the order of the capture."""
+"""Pair requests with responses, for all flows at once: by flow and correlation id, in the order of the capture.
+
+Nearly always a correlation id has one request, then one response. Other ids are paired one by one (`flow_pairing`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Bools, Ints, concatenate_rows, find_groups, group_starts
-from kwire.capture.index.flows.flow_table import FlowTable
-from kwire.capture.index.flows.frame_scan import FrameColumns
+from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows, find_groups, group_starts
+from kwire.capture.index.flows.flow_pairing import FlowPairing, PairRow
+from kwire.capture.index.flows.frame_columns import NO_ID, FrameColumns, ResponseList
+from kwire.capture.index.flows.message_columns import (
+    DAMAGED,
+    ExchangeColumns,
+    RequestColumns,
+    ResponseColumns,
+    correlation_keys,
+    mark_damaged,
+    missing_requests,
+    missing_responses,
+)
+from kwire.capture.index.flows.pending_requests import PendingRequests
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MASK, moment_of, packet_numbers
+from kwire.capture.kafka.exchange_pairing import DISORDER_NS, IDENTIFYING_API_KEYS, ORPHANS_MAX, PENDING_REQUESTS_MAX
 
 
-class RequestColumns(NamedTuple):
-    """Requests: their frames and headers. client_id: a number in the index's list, -1 for null.
+class _Pairs(NamedTuple):
+    """Rows of requests and of responses, -1 for none, and the moment at which each pair was complete."""
 
-    body: where the message begins in the frame; -1 if only the message decoder can read the header. number: of the
-    request in its flow. in_flight: how many requests of the flow were pending when it was sent.
-    """
-
-    frame: FrameColumns
-    api_key: Ints
-    api_version: Ints
-    correlation_id: Ints
-    client_id: Ints
-    body: Ints
-    expects_response: Ints
-    number: Ints
-    in_flight: Ints
-
-    def select(self, chosen: Ints) -> RequestColumns:
-        """The rows with these indexes."""
-        return RequestColumns(self.frame.select(chosen), *(column[chosen] for column in self[1:]))
+    request: Ints
+    response: Ints
+    moment: Ints
 
 
-class ResponseColumns(NamedTuple):
-    """Responses. order_ok: whether no later request was answered before."""
+class _Matches(NamedTuple):
+    """What pairing finds: pairs; rows of requests that stay open; rows of responses that wait for a request."""
 
-    frame: FrameColumns
-    correlation_id: Ints
-    order_ok: Ints
-
-    def select(self, chosen: Ints) -> ResponseColumns:
-        """The rows with these indexes."""
-        return ResponseColumns(self.frame.select(chosen), *(column[chosen] for column in self[1:]))
+    pairs: _Pairs
+    open: Ints
+    waiting: Ints
 
 
-class ExchangeColumns(NamedTuple):
-    """Exchanges in the order of completion. `response` has size -1 if none is expected or captured."""
+class RequestPairing:
+    """The requests and responses that wait for their other half, from span to span."""
 
-    request: RequestColumns
-    response: ResponseColumns
-    completed_by: Ints
+    def __init__(self, flows: FlowTable) -> None:
+        """`flows` has the number of requests of each flow so far, and how many are open."""
+        self._flows = flows
+        self.pending = missing_requests(NO_NUMBERS)
+        self._orphans = missing_responses(0)
 
-    def __len__(self) -> int:
-        return len(self.completed_by)
+    def resume(self, pending: RequestColumns) -> None:
+        """Add the open requests of flows whose beginning was read otherwise."""
+        self.pending = concatenate_rows(self.pending, pending)
 
-    def select(self, chosen: Ints) -> ExchangeColumns:
-        """The rows with these indexes."""
-        return ExchangeColumns(self.request.select(chosen), self.response.select(chosen), self.completed_by[chosen])
+    def drop(self) -> None:
+        """Drop all open requests; their flows become unclean."""
+        self._flows.mark_unclean(self.pending.frame.side >> 1, "waiting")
+        self.pending = self.pending.select(NO_NUMBERS)
 
-    @property
-    def flow(self) -> Ints:
-        """The flow of each exchange."""
-        return self.request.frame.side >> 1
+    def track(self, flow: int, requests: RequestColumns, found: ResponseList) -> PendingRequests:
+        """The pending requests of a flow while its responses are found.
+
+        Args: requests: those of this span. found: the responses that are found for certain.
+        """
+        expected = requests.expects_response > 0
+        new = requests.select(np.nonzero((requests.frame.side >> 1 == flow) & expected)[0])
+        old = self.pending.select(np.nonzero(self.pending.frame.side >> 1 == flow)[0])
+        both = concatenate_rows(old.select(np.argsort(old.number)), new)
+        orphans = self._orphans.select(np.nonzero(self._orphans.frame.side >> 1 == flow)[0])
+        asked = ResponseList(both.frame.completed_by, both.correlation_id, both.frame.ts)
+        early = ResponseList(orphans.frame.completed_by, orphans.correlation_id, orphans.frame.end_ts)
+        return PendingRequests(asked, early, found)
+
+    def pair(self, requests: RequestColumns, responses: ResponseColumns, closing: dict[int, int]) -> ExchangeColumns:
+        """The exchanges that are complete now, in the order of completion.
+
+        Args: requests, responses: those of a span, by side and offset. closing: the packet at which each flow is
+        closed, of flows that are closed now, in their order.
+        """
+        flows = self._flows
+        requests = requests.select(np.nonzero(flows.is_clean(requests.frame.side >> 1))[0])
+        old_count = len(self.pending.number)
+        asked = concatenate_rows(self.pending, requests)
+        answered = concatenate_rows(self._orphans, responses)
+        answered = answered.select(np.nonzero(flows.is_clean(answered.frame.side >> 1))[0])
+        matches = _match(flows, asked, answered)
+        asked = _number_requests(flows, asked, old_count, answered, matches.pairs)
+        waiting, overflow = _limit_orphans(answered, matches.waiting)
+        one_way = np.nonzero(asked.expects_response == 0)[0]
+        flow_of_open, flow_of_waiting = asked.frame.side[matches.open] >> 1, answered.frame.side[waiting] >> 1
+        closed = np.array(list(closing), dtype=np.int64)
+        ends, is_left = np.isin(flow_of_open, closed), np.isin(flow_of_waiting, closed)
+        moments = {flow: moment_of(number, CLOSED_EXCHANGES) for flow, number in closing.items()}
+        unanswered = _closing_pairs(matches.open[ends], flow_of_open[ends], moments)
+        orphans = _closing_pairs(waiting[is_left], flow_of_waiting[is_left], moments)
+        parts = [
+            matches.pairs,
+            _Pairs(one_way, np.full(len(one_way), -1), asked.frame.completed_by[one_way]),
+            overflow,
+            unanswered,
+            _Pairs(orphans.response, orphans.request, orphans.moment),
+        ]
+        exchanges = _build_exchanges(flows, asked, answered, concatenate_rows(*parts), closing)
+        self.pending = asked.select(np.sort(matches.open[~ends]))
+        self._orphans = answered.select(waiting[~is_left])
+        return exchanges
 
 
-def missing_responses(count: int) -> ResponseColumns:
-    """Rows for responses that were not captured."""
-    missing = np.full(count, -1, dtype=np.int64)
-    return ResponseColumns(FrameColumns(*[missing] * 9), missing, missing)
-
-
-def missing_requests(side: Ints) -> RequestColumns:
-    """Rows for requests that were not captured, of these sides."""
-    nothing = np.full(len(side), -1, dtype=np.int64)
-    requests = RequestColumns(FrameColumns(side, *[nothing] * 8), *[nothing] * 8)
-    return requests._replace(expects_response=np.zeros(len(side), dtype=np.int64))
-
-
-def concatenate_exchanges(parts: Sequence[ExchangeColumns]) -> ExchangeColumns:
-    """The rows of all parts, in the order given."""
-    requests, responses, completed_by = zip(*parts, strict=True)
-    return ExchangeColumns(concatenate_rows(*requests), concatenate_rows(*responses), np.concatenate(completed_by))
-
-
-def correlation_keys(messages: RequestColumns | ResponseColumns) -> Ints:
-    """Flow and correlation id of each message, as one number."""
-    keys: Ints = (messages.frame.side >> 1) << 32 | (messages.correlation_id & 0xFFFFFFFF)
-    return keys
-
-
-class EarlyMatches(NamedTuple):
-    """Responses that came before their requests, and all other responses.
-
-    request_rows: indexes of the requests that `early_responses` answer, in the same order.
-    """
-
-    request_rows: Ints
-    early_responses: ResponseColumns
-    other_responses: ResponseColumns
-
-
-def pair_requests(
-    flows: FlowTable, pending: RequestColumns, requests: RequestColumns, early: EarlyMatches
-) -> tuple[ExchangeColumns, RequestColumns]:
-    """The exchanges that are complete now, and the requests that are still pending.
-
-    A flow becomes unclean unless exactly one response follows each request.
-    """
-    responses = early.other_responses
-    one_way = requests.select(np.nonzero(requests.expects_response == 0)[0])
-    answered_early = requests.select(early.request_rows)
-    requests = concatenate_rows(pending, requests.select(np.nonzero(_expects_response(requests, early))[0]))
-    request_count = len(requests.number)
-    key = np.concatenate([correlation_keys(requests), correlation_keys(responses)])
-    completed_by = np.concatenate([requests.frame.completed_by, responses.frame.completed_by])
-    # Sorted by key, a request precedes its response if its id is unique; otherwise sort by completion and offset too.
+def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns) -> _Matches:
+    """Match responses to requests. Args: requests, responses: those of earlier spans first."""
+    asked = np.nonzero((requests.expects_response > 0) & flows.is_clean(requests.frame.side >> 1))[0]
+    has_id = responses.correlation_id != NO_ID
+    answers = np.nonzero(has_id)[0]
+    without_id = np.nonzero(~has_id)[0]
+    key = np.concatenate([correlation_keys(requests)[asked], correlation_keys(responses)[answers]])
+    moment = np.concatenate([requests.frame.completed_by[asked], responses.frame.completed_by[answers]])
+    row = np.concatenate([asked, answers])
     order = np.argsort(key, kind="stable")
-    is_request = order < request_count
-    is_wrong = _breaks_alternation(key[order], is_request) | _precedes_request(completed_by[order], is_request)
-    if bool(is_wrong.any()):
-        offset = np.concatenate([requests.frame.offset, responses.frame.offset])
-        order = np.lexsort((offset, completed_by, key))
-        is_request = order < request_count
-        is_wrong = _breaks_alternation(key[order], is_request)
-    key = key[order]
-    flows.mark_unclean(key[is_wrong] >> 32, "pairing")
-    clean = flows.is_clean(key >> 32)
-    closes = np.nonzero(~is_request & clean)[0]
-    # The keys of clean flows alternate, so the row before each response is its request.
-    request_rows, response_rows = order[closes - 1], order[closes] - request_count
-    is_open = np.zeros(request_count, dtype=np.bool_)
-    is_open[order[is_request & clean]] = True
-    is_open[request_rows] = False
-    clean_early = np.nonzero(flows.is_clean(answered_early.frame.side >> 1))[0]
-    answered = concatenate_rows(requests.select(request_rows), answered_early.select(clean_early))
-    answers = concatenate_rows(responses.select(response_rows), early.early_responses.select(clean_early))
-    answers = _check_order(flows, answered, answers)
-    one_way = one_way.select(np.nonzero(flows.is_clean(one_way.frame.side >> 1))[0])
-    return _sort_completed(answered, answers, one_way), requests.select(np.nonzero(is_open)[0])
+    is_request = order < len(asked)
+    firsts = find_groups(key[order])
+    size = np.diff(np.append(firsts, len(order)))
+    second = np.minimum(firsts + 1, max(len(order) - 1, 0))
+    is_pair = (size == 2) & is_request[firsts] & ~is_request[second]
+    first_rows, second_rows = order[firsts], order[second]
+    # A response may come before its request, but not long before.
+    is_early = is_pair & (moment[second_rows] < moment[first_rows])
+    early = np.nonzero(is_early)[0]
+    end_ts = responses.frame.end_ts[row[second_rows[early]]]
+    is_pair[early] = end_ts >= requests.frame.ts[row[first_rows[early]]] - DISORDER_NS
+    alone = (size == 1) & is_request[firsts], (size == 1) & ~is_request[firsts]
+    when = np.where(is_early, moment[first_rows], moment[second_rows])
+    pairs = _Pairs(row[first_rows[is_pair]], row[second_rows[is_pair]], when[is_pair])
+    orphaned = _Pairs(np.full(len(without_id), -1), without_id, responses.frame.completed_by[without_id])
+    found = _Matches(concatenate_rows(pairs, orphaned), row[first_rows[alone[0]]], row[first_rows[alone[1]]])
+    others = ~(is_pair | alone[0] | alone[1])
+    if not bool(others.any()):
+        return found
+    is_other = np.repeat(others, size)
+    rest = _match_one_by_one(
+        flows, requests, responses, asked=row[order[is_other & is_request]], answers=row[order[is_other & ~is_request]]
+    )
+    return concatenate_rows(found, rest)
 
 
-def _breaks_alternation(key: Ints, is_request: Bools) -> Bools:
-    """By row, whether requests and responses of its key do not alternate, beginning with a request."""
-    before = np.append(False, is_request[:-1])[: len(key)]
-    return np.where(group_starts(key), ~is_request, is_request == before)
+def _match_one_by_one(
+    flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, *, asked: Ints, answers: Ints
+) -> _Matches:
+    """Match these rows, whose correlation ids are repeated, or come out of order."""
+    key = np.concatenate([correlation_keys(requests)[asked], correlation_keys(responses)[answers]])
+    moment = np.concatenate([requests.frame.completed_by[asked], responses.frame.completed_by[answers]])
+    offset = np.concatenate([requests.frame.offset[asked], responses.frame.offset[answers]])
+    ts = np.concatenate([requests.frame.ts[asked], responses.frame.end_ts[answers]])
+    row = np.concatenate([asked, answers])
+    is_request = np.arange(len(row)) < len(asked)
+    order = np.lexsort((offset, moment, key))
+    columns = key, row, ts, moment, is_request
+    pairs: list[PairRow] = []
+    left: tuple[list[int], list[int]] = ([], [])
+    pairing, last = FlowPairing(), -1
+    for own_key, number, time, when, is_asked in zip(*(column[order].tolist() for column in columns), strict=True):
+        if own_key != last:
+            _end_pairing(flows, pairing, last, pairs, left)
+            pairing, last = FlowPairing(), own_key
+        add = pairing.add_request if is_asked else pairing.add_response
+        add(number, own_key & 0xFFFFFFFF, time, when)
+    _end_pairing(flows, pairing, last, pairs, left)
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
+    return _Matches(_Pairs(*rows), *(np.array(each, dtype=np.int64) for each in left))
 
 
-def _precedes_request(completed_by: Ints, is_request: Bools) -> Bools:
-    """Whether a response was complete before the request in the row before it."""
-    before = np.append(0, completed_by[:-1])[: len(completed_by)]
-    return ~is_request & (completed_by < before)
+def _end_pairing(
+    flows: FlowTable, pairing: FlowPairing, key: int, pairs: list[PairRow], left: tuple[list[int], list[int]]
+) -> None:
+    """Add what was found for one correlation id of one flow."""
+    if pairing.has_failed:
+        flows.mark_unclean(np.array([key >> 32]), "pairing")
+    pairs += pairing.rows
+    left[0].extend(pairing.pending.values())
+    left[1].extend(number for number, _ in pairing.orphans.values())
 
 
-def unanswered_exchanges(unanswered: RequestColumns) -> ExchangeColumns:
-    """Pending requests at the end of the capture as exchanges; they follow all packets."""
-    order = np.lexsort((unanswered.number, unanswered.frame.side))
-    unanswered = unanswered.select(order)
-    return ExchangeColumns(unanswered, missing_responses(len(order)), np.full(len(order), 2**62, dtype=np.int64))
-
-
-def end_unanswered(
-    flows: FlowTable, exchanges: ExchangeColumns, pending: RequestColumns
-) -> tuple[ExchangeColumns, RequestColumns]:
-    """Add the pending requests of connections that have ended; and return the requests that are still pending."""
-    flow = pending.frame.side >> 1
-    is_unanswered = (flows.end_reason[flow] > 0) & flows.is_clean(flow)
-    if not bool(is_unanswered.any()):
-        return exchanges, pending
-    unanswered = unanswered_exchanges(pending.select(np.nonzero(is_unanswered)[0]))
-    completed_by = np.concatenate([exchanges.completed_by, flows.end_packet[unanswered.flow]])
-    # Exchanges that the last packet of a connection completes come first.
-    order = np.argsort(completed_by, kind="stable")
-    request = concatenate_rows(exchanges.request, unanswered.request)
-    response = concatenate_rows(exchanges.response, unanswered.response)
-    return ExchangeColumns(request, response, completed_by).select(order), pending.select(np.nonzero(~is_unanswered)[0])
-
-
-def order_events(requests: RequestColumns, responses: ResponseColumns) -> tuple[Ints, Ints]:
-    """Sort both by flow and capture order: row numbers (responses follow requests), and the flow of each."""
-    flow = np.concatenate([requests.frame.side >> 1, responses.frame.side >> 1])
-    completed_by = np.concatenate([requests.frame.completed_by, responses.frame.completed_by])
-    # One packet belongs to one side, and what it completes is in stream order already.
-    order = np.argsort((flow << 40) | completed_by, kind="stable")
-    return order, flow[order]
-
-
-def _expects_response(requests: RequestColumns, early: EarlyMatches) -> Ints:
-    """Whether each request is pending after it was sent."""
-    expecting = requests.expects_response.copy()
-    expecting[early.request_rows] = 0
-    return expecting
-
-
-def number_requests(flows: FlowTable, requests: RequestColumns, early: EarlyMatches) -> RequestColumns:
-    """Set the number of each request, and how many requests were in flight."""
-    order, flow = order_events(requests, early.other_responses)
-    if not len(order):
+def _number_requests(
+    flows: FlowTable, requests: RequestColumns, old_count: int, responses: ResponseColumns, pairs: _Pairs
+) -> RequestColumns:
+    """Set the number of each new request, and how many requests were in flight. Args: old_count: of those before."""
+    new = np.arange(old_count, len(requests.number))
+    if not len(new) and not len(pairs.request):
         return requests
-    request_count = len(requests.number)
-    is_request = order < request_count
-    expecting = np.zeros(len(order), dtype=np.int64)
-    expecting[is_request] = _expects_response(requests, early)[order[is_request]]
+    both = (pairs.request >= 0) & (pairs.response >= 0)
+    asked_at = requests.frame.completed_by[pairs.request]
+    answered_at = responses.frame.completed_by[pairs.response] if len(responses.correlation_id) else asked_at
+    is_early = both & (answered_at < asked_at)
+    # An identifying request sets the client before its response is processed; the columns do not keep that order.
+    is_identifying = np.isin(requests.api_key[pairs.request], IDENTIFYING_API_KEYS)
+    flows.mark_unclean((requests.frame.side >> 1)[pairs.request[is_early & is_identifying]], "pairing")
+    closes = pairs.response[both & ~is_early]
+    is_open = requests.expects_response > 0
+    is_open[pairs.request[is_early]] = False
+    flow = np.concatenate([requests.frame.side[new] >> 1, responses.frame.side[closes] >> 1])
+    moment = np.concatenate([requests.frame.completed_by[new], responses.frame.completed_by[closes]])
+    if not len(flow):
+        return requests
+    order = np.argsort((flow << 40) | (moment - moment.min()), kind="stable")
+    flow, is_request = flow[order], order < len(new)
+    step = np.where(is_request, is_open[np.append(new, np.zeros(len(closes), dtype=np.int64))[order]], -1)
     firsts = find_groups(flow)
     counts = np.diff(np.append(firsts, len(flow)))
     rank = _running_sums(is_request.astype(np.int64), firsts, counts)
-    step = np.where(is_request, expecting, -1)
-    in_flight_now = _running_sums(step, firsts, counts)
-    rows = order[is_request]
-    number, in_flight = np.empty(request_count, dtype=np.int64), np.empty(request_count, dtype=np.int64)
+    open_now = _running_sums(step.astype(np.int64), firsts, counts)
+    number, in_flight = requests.number.copy(), requests.in_flight.copy()
+    rows = new[order[is_request]]
     number[rows] = (rank - 1 + flows.request_count[flow])[is_request]
-    in_flight[rows] = (in_flight_now - step + flows.open_requests[flow])[is_request]
+    in_flight[rows] = (open_now - step + flows.open_requests[flow])[is_request]
     last = firsts + counts - 1
     flows.request_count[flow[firsts]] += rank[last]
-    flows.open_requests[flow[firsts]] += in_flight_now[last]
+    flows.open_requests[flow[firsts]] += open_now[last]
+    flows.mark_unclean((requests.frame.side >> 1)[rows[in_flight[rows] >= PENDING_REQUESTS_MAX]], "waiting")
     return requests._replace(number=number, in_flight=in_flight)
 
 
@@ -225,40 +231,79 @@ def _running_sums(values: Ints, firsts: Ints, counts: Ints) -> Ints:
     return total - np.repeat(before, counts)
 
 
-def _check_order(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns) -> ResponseColumns:
-    """Set whether each response came in the order of the requests."""
-    flow = requests.frame.side >> 1
-    if not len(flow):
-        return responses
-    completed_by, offset = _completion_order(requests, responses)
-    order = np.lexsort((offset, completed_by, flow))
-    number, sorted_flow = requests.number[order], flow[order]
-    is_first = group_starts(sorted_flow)
-    group = np.cumsum(is_first)
-    apart = 1 << 40
-    highest = np.maximum.accumulate(number + group * apart) - group * apart
+def _limit_orphans(responses: ResponseColumns, waiting: Ints) -> tuple[Ints, _Pairs]:
+    """The responses that wait for a request, in order; and the oldest ones of flows in which too many wait."""
+    flow, moment = responses.frame.side[waiting] >> 1, responses.frame.completed_by[waiting]
+    waiting = waiting[np.lexsort((responses.frame.offset[waiting], moment, flow))]
+    flow, moment = responses.frame.side[waiting] >> 1, responses.frame.completed_by[waiting]
+    if len(waiting) <= ORPHANS_MAX:
+        return waiting, _Pairs(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS)
+    # Each is dropped when the one that comes so many places behind it in the same flow arrives.
+    is_dropped = np.append(flow[ORPHANS_MAX:] == flow[:-ORPHANS_MAX], np.zeros(ORPHANS_MAX, dtype=np.bool_))
+    dropped = np.nonzero(is_dropped)[0]
+    pairs = _Pairs(np.full(len(dropped), -1), waiting[dropped], moment[dropped + ORPHANS_MAX])
+    return waiting[~is_dropped], pairs
+
+
+def _closing_pairs(rows: Ints, flow: Ints, moments: Mapping[int, int]) -> _Pairs:
+    """Requests without a response of flows that are closed."""
+    moment = np.array([moments[number] for number in flow.tolist()], dtype=np.int64)
+    return _Pairs(rows, np.full(len(rows), -1), moment)
+
+
+def _build_exchanges(
+    flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, pairs: _Pairs, closing: dict[int, int]
+) -> ExchangeColumns:
+    """The exchanges of these pairs in the order of completion."""
+    is_response_only = pairs.request < 0
+    responses = concatenate_rows(responses, missing_responses(1))
+    requests = concatenate_rows(requests, missing_requests(np.zeros(1, dtype=np.int64)))
+    answers = responses.select(pairs.response)
+    asked = requests.select(pairs.request)
+    flow = np.where(is_response_only, answers.frame.side, asked.frame.side) >> 1
+    # The frame that was complete last.
+    is_late = asked.frame.completed_by > answers.frame.completed_by
+    offset = np.where(is_late, asked.frame.offset, answers.frame.offset)
+    order = np.lexsort((offset, is_response_only, pairs.moment))
+    if closing:
+        rank = {number: place for place, number in enumerate(closing)}
+        is_closing = (pairs.moment & PHASE_MASK) <= CLOSED_EXCHANGES
+        ranks = np.full(len(flow), len(rank))
+        ranks[is_closing] = [rank[number] for number in flow[is_closing].tolist()]
+        order = np.lexsort((offset, is_response_only, pairs.moment, ranks, pairs.moment & ~PHASE_MASK))
+    clean = order[flows.is_clean(flow[order])]
+    answers, asked, flow, moment = answers.select(clean), asked.select(clean), flow[clean], pairs.moment[clean]
+    side = np.where(is_response_only[clean], 2 * flow + flows.opener[flow], asked.frame.side)
+    # The decoder of columns needs two whole frames.
+    body = np.where(answers.order_ok == DAMAGED, mark_damaged(asked.body), asked.body)
+    answers = answers._replace(order_ok=_find_order(flows, flow, asked, answers))
+    asked = asked._replace(frame=_numbered(asked.frame._replace(side=side)), body=body)
+    return ExchangeColumns(asked, answers._replace(frame=_numbered(answers.frame)), moment)
+
+
+def _numbered(frames: FrameColumns) -> FrameColumns:
+    """The frames with packet numbers in place of moments."""
+    return frames._replace(completed_by=packet_numbers(frames.completed_by))
+
+
+def _find_order(flows: FlowTable, flow: Ints, requests: RequestColumns, responses: ResponseColumns) -> Ints:
+    """Whether each response came in the order of the requests; -1 where there is only one of both.
+
+    Args: flow, requests, responses: of exchanges in the order of completion.
+    """
+    order_ok = np.full(len(flow), -1, dtype=np.int64)
+    rows = np.nonzero((requests.frame.size >= 0) & (responses.frame.size >= 0))[0]
+    if not len(rows):
+        return order_ok
+    rows = rows[np.argsort(flow[rows], kind="stable")]
+    number, own = requests.number[rows], flow[rows]
+    is_first = group_starts(own)
+    distance = np.cumsum(is_first) * (1 << 40)
+    highest = np.maximum.accumulate(number + distance) - distance
     before = np.append(-1, highest[:-1])
     before[is_first] = -1
-    before = np.maximum(before, flows.last_answered[sorted_flow])
+    before = np.maximum(before, flows.last_answered[own])
     is_last = np.append(is_first[1:], True)
-    flows.last_answered[sorted_flow[is_last]] = np.maximum(flows.last_answered[sorted_flow[is_last]], highest[is_last])
-    order_ok = np.empty(len(flow), dtype=np.int64)
-    order_ok[order] = number > before
-    return responses._replace(order_ok=order_ok)
-
-
-def _completion_order(requests: RequestColumns, responses: ResponseColumns) -> tuple[Ints, Ints]:
-    """The packet that completed each pair, and the stream offset of the frame that was completed last."""
-    is_late = requests.frame.completed_by > responses.frame.completed_by
-    completed_by = np.where(is_late, requests.frame.completed_by, responses.frame.completed_by)
-    return completed_by, np.where(is_late, requests.frame.offset, responses.frame.offset)
-
-
-def _sort_completed(requests: RequestColumns, responses: ResponseColumns, one_way: RequestColumns) -> ExchangeColumns:
-    """Answered and one-way requests as exchanges, in the order of completion."""
-    completed_by, offset = _completion_order(requests, responses)
-    completed_by = np.append(completed_by, one_way.frame.completed_by)
-    order = np.lexsort((np.append(offset, one_way.frame.offset), completed_by))
-    requests = concatenate_rows(requests, one_way)
-    responses = concatenate_rows(responses, missing_responses(len(one_way.number)))
-    return ExchangeColumns(requests, responses, completed_by).select(order)
+    flows.last_answered[own[is_last]] = np.maximum(flows.last_answered[own[is_last]], highest[is_last])
+    order_ok[rows] = number > before
+    return order_ok

@@ -12,11 +12,11 @@ from kwire.capture.index.arrays import Ints, concatenate_rows
 from kwire.capture.index.build import renumber_client_ids
 from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.flows import pairing
-from kwire.capture.index.flows.flow_builder import LIMITS
-from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START, BodyFragments, FrameColumns
+from kwire.capture.index.flows import message_columns
+from kwire.capture.index.flows.flow_builder import LIMITS, SpanResult
+from kwire.capture.index.flows.frame_columns import MIDSTREAM_FRAGMENTS_START, BodyFragments, FrameColumns, sort_gaps
+from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
-from kwire.capture.index.flows.pairing import ExchangeColumns
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
 from kwire.capture.index.parallel.shards import ShardFile, build_shard
@@ -37,11 +37,13 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     texts = [text for shard in shards for text in shard.client_ids]
     renumberings = _shard_renumberings(shards)
 
+    end_packets = _merge_flow_column(joined, shards, "end_packet")
+
     def merge_exchanges(part: int) -> ExchangeColumns:
-        """The exchanges of a part in the order of completion. One packet completes exchanges of one shard only."""
+        """The exchanges of a part in the order of completion."""
         parts = [renumber(shard.read_exchanges(part)) for shard, renumber in zip(shards, renumberings, strict=True)]
-        merged = pairing.concatenate_exchanges(parts)
-        return merged.select(np.argsort(merged.completed_by, kind="stable")) if len(shards) > 1 else merged
+        merged = message_columns.concatenate_exchanges(parts)
+        return merged.select(message_columns.completion_order(merged, end_packets)) if len(shards) > 1 else merged
 
     fragment_count = 0
     # A thread writes one span while the next is merged.
@@ -58,13 +60,16 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
             pending_write = executor.submit(writer.write_span, extent, packets, exchanges, fragments)
         if pending_write is not None:
             pending_write.result()
+    end_fragments = _merge_fragments([shard.read_fragments("end") for shard in shards], renumberings, fragment_count)
     unanswered = merge_exchanges(UNANSWERED_PART)
-    unanswered = unanswered.select(np.lexsort((unanswered.request.number, unanswered.request.frame.side)))
+    unanswered = unanswered.select(np.argsort(unanswered.flow, kind="stable"))
     unanswered = renumber_client_ids(unanswered, writer.clients, texts)
     midstream = _merge_midstream(shards, renumberings)
     exchanges = renumber_client_ids(midstream.exchanges, writer.clients, texts)
     writer.write_midstream(midstream._replace(exchanges=exchanges))
-    writer.write_end(_merge_flow_columns(joined, shards), unanswered, joined.read_fragmented_payloads())
+    gaps = sort_gaps(gap for shard in shards for gap in shard.read_gaps())
+    end = SpanResult(unanswered, end_fragments, LIMITS, 0)
+    writer.write_end(_merge_flow_columns(joined, shards), end, gaps, joined.read_fragmented_payloads())
     writer.write_metadata(joined.index)
 
 
@@ -72,10 +77,15 @@ def _merge_flow_columns(joined: JoinedRanges, shards: Sequence[ShardFile]) -> di
     """The columns of flows, by their numbers in the index."""
     flows: dict[str, Any] = {"words": joined.words}
     for name in FLOW_COLUMNS:
-        flows[name] = np.zeros(len(joined.words), dtype=np.int64)
-        for number, shard in enumerate(shards):
-            flows[name][joined.shard_flows(number)] = shard.read_flow_column(name)
+        flows[name] = _merge_flow_column(joined, shards, name)
     return flows
+
+
+def _merge_flow_column(joined: JoinedRanges, shards: Sequence[ShardFile], name: str) -> Ints:
+    column = np.zeros(len(joined.words), dtype=np.int64)
+    for number, shard in enumerate(shards):
+        column[joined.shard_flows(number)] = shard.read_flow_column(name)
+    return column
 
 
 class _ShardRenumbering:
@@ -138,14 +148,13 @@ def _midstream_fragment_order(shards: Sequence[ShardFile]) -> Ints:
 
 
 def _merge_midstream(shards: Sequence[ShardFile], renumberings: Sequence[_ShardRenumbering]) -> MidstreamExchanges:
-    """Merge the exchanges, fragments and gaps of midstream flows."""
+    """Merge the exchanges and fragments of midstream flows."""
     parts = [shard.read_midstream() for shard in shards]
     renumbered = [renumber(part.exchanges) for part, renumber in zip(parts, renumberings, strict=True)]
-    exchanges = pairing.concatenate_exchanges(renumbered)
+    exchanges = message_columns.concatenate_exchanges(renumbered)
     exchanges = exchanges.select(np.lexsort((exchanges.flow, exchanges.completed_by)))
     fragments = concatenate_rows(*(part.fragments for part in parts)).select(_midstream_fragment_order(shards))
-    gaps = sorted((gap for part in parts for gap in part.gaps), key=lambda gap: gap.completed_by)
-    return MidstreamExchanges(exchanges, fragments, gaps)
+    return MidstreamExchanges(exchanges, fragments)
 
 
 def _merge_fragments(

@@ -9,9 +9,10 @@ from kwire.capture.index.arrays import Ints
 from kwire.capture.index.column_schema import MIDSTREAM_PART, read_exchanges, write_exchanges
 from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
-from kwire.capture.index.flows.frame_scan import BodyFragments, FileWindow
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, StreamGapRow
-from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.flows.flow_closing import PacketTimes
+from kwire.capture.index.flows.frame_columns import KIND_KEY, BodyFragments, FileWindow, StreamGapRow
+from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
@@ -36,20 +37,24 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
             flow = shard_flows[packets["flow"]]
             chosen = np.nonzero(flow >= 0)[0]
             headers = headers_from_columns(packets, chosen)
-            result = builder.add_span(headers, flow[chosen], _read_window(file, headers))
+            times = PacketTimes(*(packets[name].astype(np.int64) for name in PacketTimes._fields))
+            result = builder.add_span(headers, flow[chosen], _read_window(file, headers), times)
             totals.append(result.totals)
             fragment_counts.append(result.midstream_fragment_count)
             write_exchanges(columns, span, _renumber_flows(result.exchanges, flows))
             _write_fragments(columns, f"{span}.fragments", result.fragments, flows)
-        write_exchanges(columns, column_schema.UNANSWERED_PART, _renumber_flows(builder.finish_flows(), flows))
+        end = builder.finish_flows()
+        write_exchanges(columns, column_schema.UNANSWERED_PART, _renumber_flows(end.exchanges, flows))
+        _write_fragments(columns, "end.fragments", end.fragments, flows)
         for name in column_schema.FLOW_COLUMNS:
             columns.add_column(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
+        columns.add_column("flow.end_packet", builder.flows.end_packet[: len(flows)])
         columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
         columns.add_column("midstream.counts", np.array(fragment_counts, dtype=np.int64))
         midstream = builder.midstream_exchanges()
         write_exchanges(columns, MIDSTREAM_PART, _renumber_flows(midstream.exchanges, flows))
         _write_fragments(columns, "midstream.fragments", midstream.fragments, flows)
-        gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in midstream.gaps]
+        gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in builder.gaps()]
         columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps}
 
 
@@ -68,14 +73,16 @@ class ShardFile:
         return read_exchanges(self._columns, span)
 
     def read_fragments(self, part: int | str) -> BodyFragments:
-        """The body fragments of a span, or of `midstream` flows."""
+        """The body fragments of a span, of the `end`, or of `midstream` flows."""
         return BodyFragments(*(self._columns[f"{part}.fragments.{name}"] for name in BodyFragments._fields))
 
     def read_midstream(self) -> MidstreamExchanges:
-        """The exchanges, fragments and gaps of midstream flows."""
-        gaps = [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
-        exchanges = read_exchanges(self._columns, MIDSTREAM_PART)
-        return MidstreamExchanges(exchanges, self.read_fragments("midstream"), gaps)
+        """The exchanges and fragments of midstream flows."""
+        return MidstreamExchanges(read_exchanges(self._columns, MIDSTREAM_PART), self.read_fragments("midstream"))
+
+    def read_gaps(self) -> list[StreamGapRow]:
+        """The stream gaps of all flows."""
+        return [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
 
     def midstream_fragment_spans(self) -> Ints:
         """The span of each body fragment of midstream flows."""
@@ -88,7 +95,9 @@ class ShardFile:
 
 
 def _write_fragments(columns: Columns, name: str, fragments: BodyFragments, flows: Ints) -> None:
-    for field, column in fragments._replace(side=_renumber_sides(fragments.side, flows))._asdict().items():
+    side, kind = fragments.side % KIND_KEY, fragments.side // KIND_KEY
+    fragments = fragments._replace(side=_renumber_sides(side, flows) + kind * KIND_KEY)
+    for field, column in fragments._asdict().items():
         columns.add_column(f"{name}.{field}", column)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.capture import index
-from kwire.capture.columnar import reader
 from kwire.capture.columnar.batch_merge import ROWS_MAX
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
@@ -39,7 +38,7 @@ class CountingReader(ColumnarReader):
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
     """A connection with this many rows; each packet is `step` nanoseconds later than the one before.
 
-    Args: is_clean: otherwise its SYN was not captured.
+    Args: is_clean: otherwise another connection follows between the same endpoints.
     """
     captured = CapturedConnection(("127.0.0.1", port))
     captured.open()
@@ -48,13 +47,10 @@ def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[Capt
         captured.exchange(struct.pack(">hhih", 16, 0, number, -1), struct.pack(">ihi", number, 0, 0))
     start = captured.packets[0].ts
     packets = [packet._replace(ts=start + place * step + port) for place, packet in enumerate(captured.packets)]
-    return packets if is_clean else packets[1:]
-
-
-@pytest.fixture(autouse=True)
-def _no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The streaming pipeline reads all flows that are not clean."""
-    monkeypatch.setattr(reader, "recover_flows", lambda index, chosen: index)
+    if not is_clean:
+        other = CapturedConnection(("127.0.0.1", port), isn=(9_000_000, 9_500_000)).open().packets[0]
+        packets.append(other._replace(ts=packets[-1].ts + step))
+    return packets
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +59,7 @@ def unclean() -> list[CapturedPacket]:
 
 
 def check_buffered_rows(capture: bytes) -> None:
-    """Check that few outcomes are buffered at any time, of a capture with `COUNT` outcomes of the pipeline."""
+    """Check that few outcomes are buffered at any time, of a capture whose outcomes are all of the pipeline."""
     counting, row_count = CountingReader(index.build_index(capture), None, Options()), 0
     for batch in counting.message_batches(COLUMNS, issues=True):
         row_count += batch.num_rows
@@ -79,7 +75,7 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(un
     clean = connection(50_000, 3_000, 10_000_000, is_clean=True)
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
     built_index = index.build_index(capture)
-    assert sorted(flow.unclean_reason for flow in built_index.flows) == ["clean", "midstream"]
+    assert sorted(flow.unclean_reason for flow in built_index.flows) == ["clean", "reuse"]
     counting = CountingReader(built_index, None, Options())
 
     rows = []

@@ -37,7 +37,7 @@ def test_connections_that_began_before_the_capture_are_merged_from_their_shards(
     expected = index.build_index(midstream_connections)
 
     assert len(expected.columns["-2.completed_by"])
-    assert len(expected.columns[f"{len(expected.spans)}.fragments.at"])
+    assert len(expected.columns[f"{len(expected.spans) + 1}.fragments.at"])
     assert_indexes_equal(build_by_size(midstream_connections, tmp_path, range_size, count), expected)
 
 

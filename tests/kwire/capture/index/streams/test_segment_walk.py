@@ -8,10 +8,7 @@ import struct
 import pytest
 
 from kwire.capture import index
-from kwire.capture.index.flows.overlaps import SegmentRow, remove_overlaps
 from kwire.capture.index.scan.spans import SPAN_SIZE
-from kwire.capture.model import Flow, Segment, StreamData
-from kwire.capture.tcp.tcp_stream import BufferBudget, TcpStreamReassembler
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
     FILES,
@@ -22,8 +19,6 @@ from tests.support.captures.index_captures import (
 )
 
 pytestmark = pytest.mark.slow
-
-NO_ENDPOINT = (b"", 0)
 
 
 def resend_parts(packets: list[CapturedPacket], chance: random.Random) -> list[CapturedPacket]:
@@ -84,30 +79,3 @@ def test_a_keepalive_probe_leaves_a_connection_clean() -> None:
 
     assert "clean" in unclean_reasons(capture)
     assert_rows_of_pipeline(capture)
-
-
-def test_overlaps_of_file_ranges_are_removed_as_those_of_bytes() -> None:
-    chance = random.Random(9)
-    for _ in range(200):
-        places = [(chance.randrange(100, 300), chance.randrange(1, 60)) for _ in range(29)]
-        rows = [SegmentRow(*place, 1_000 * number, *[number] * 3) for number, place in enumerate(places, 1)]
-        reassembler = TcpStreamReassembler(Flow((NO_ENDPOINT, NO_ENDPOINT), 0, ""), 0, BufferBudget())
-        reassembler.start_seq = reassembler.next_seq = reassembler.acked_seq = 100
-        expected = []
-        for row in rows:
-            payload = bytes([row.number]) * row.size
-            segment = Segment(row.ts, "", NO_ENDPOINT, NO_ENDPOINT, 0, 0, 0, payload, 0, row.number)
-            for event in reassembler.add_segment(row.offset, segment, row.number):
-                assert isinstance(event, StreamData)
-                expected.append((100 + event.offset, event.payload))
-
-        found = list(remove_overlaps(rows, 100))
-        ended = 100
-        delivered = []
-        for row in found:
-            own = next(each for each in rows if each.number == row.number)
-            assert row.at - own.at == row.offset - own.offset
-            if row.offset == ended:
-                ended += row.size
-                delivered.append((row.offset, bytes([row.number]) * row.size))
-        assert delivered == expected

@@ -12,9 +12,9 @@ from kwire.capture.columnar import body_columns, json_columns
 from kwire.capture.columnar.batch_merge import RowBatch
 from kwire.capture.columnar.body_columns import BodyColumns, exchanges_by_version, message_name
 from kwire.capture.columnar.decode_plan import message_plan
-from kwire.capture.columnar.recovery.recovery_builder import DAMAGES, body_offsets
 from kwire.capture.columnar.span_data import NO_DATA
-from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.flows.frame_columns import DAMAGES
+from kwire.capture.index.flows.message_columns import ExchangeColumns, body_offsets
 from kwire.capture.kafka.message_decoder import API_VERSIONS, damage_detail
 from kwire.capture.model import RowIssue
 from kwire.capture.rows.columns import arrow_schema

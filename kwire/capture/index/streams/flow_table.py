@@ -65,15 +65,19 @@ class FlowTable:
     has_data = _by_flow(0)
     end_reason = _by_flow(0)
     end_packet = _by_flow(2**62)
+    end_ts = _by_flow(0)
+    closed_by = _by_flow(-1)
     request_count = _by_flow(0)
     open_requests = _by_flow(0)
     last_answered = _by_flow(-1)
     start_seq = _by_side(-1)
     syn_number = _by_side(2**62)
     next_seq = _by_side(0)
-    frame_seq = _by_side(0)
     acked_seq = _by_side(-1)
     fin_seq = _by_side(-1)
+    fin_ts = _by_side(0)
+    shown_ts = _by_side(0)
+    last_data_ts = _by_side(0)
 
     def __init__(self) -> None:
         """There is no flow yet."""

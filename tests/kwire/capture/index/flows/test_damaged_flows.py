@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from hypothesis import strategies
 
-from kwire.capture.columnar.recovery import flow_reassembly
-from kwire.capture.columnar.recovery.recovered_index import recover_flows
 from kwire.capture.index import build_index
 from kwire.capture.index.scan import scanner
 from kwire.capture.options import Options
@@ -31,16 +28,6 @@ from tests.support.captures.index_captures import (
 
 NAMES = ("aio", "ck", "kpy", "share", "txn")
 SMALL_SPAN = 16_384
-
-
-@pytest.fixture(autouse=True, scope="module", params=["all runs", "long runs"])
-def _runs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Packets in order are added in runs: wherever there are two of them, and as in large captures."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "all runs":
-            patch.setattr(flow_reassembly, "_RUN_MIN", 2)
-            patch.setattr(flow_reassembly, "_ROWS_COUNT", 1)
-        yield
 
 
 def damage(packets: list[CapturedPacket], seed: int) -> bytes:
@@ -65,23 +52,6 @@ def damage(packets: list[CapturedPacket], seed: int) -> bytes:
     return build_pcap(out)
 
 
-def recovered_count(capture: bytes) -> int:
-    """How many flows that are not clean can be read by columns."""
-    index = build_index(capture)
-    return int((recover_flows(index, ~index.is_clean).is_clean & ~index.is_clean).sum())
-
-
-def test_flows_are_recovered_once_for_all_readers() -> None:
-    index = build_index(lose_packets(copy_connections(CAPTURES / "small_share.pcap", 3), 0.02))
-    first = recover_flows(index, ~index.is_clean)
-    others = ~index.is_clean
-    others[(others & first.is_clean).nonzero()[0][0]] = False
-
-    assert first is not index
-    assert recover_flows(index, ~index.is_clean) is first
-    assert recover_flows(index, others) is not first
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @hypothesis.settings(max_examples=15)
@@ -100,7 +70,7 @@ def test_rows_of_generated_damage_are_those_of_the_pipeline(name: str, seed: int
 def test_rows_of_other_levels_are_those_of_the_pipeline(name: str, share: float, snaplen: int, level: str) -> None:
     capture = lose_packets(copy_connections(CAPTURES / f"small_{name}.pcap", 3), share, snaplen=snaplen)
 
-    assert recovered_count(capture)
+    assert build_index(capture).is_clean.any()
     assert_rows_of_pipeline(capture, level, Options())
 
 
@@ -137,7 +107,7 @@ def _is_recovered(packets: list[CapturedPacket], place: int) -> bool:
     capture = without(packets, place)
     assert_rows_of_pipeline(capture)
     index = build_index(capture)
-    return bool(recover_flows(index, ~index.is_clean).is_clean.all())
+    return bool(index.is_clean.all())
 
 
 def test_more_lost_requests_than_responses_may_wait() -> None:
@@ -156,7 +126,7 @@ def test_a_second_connection_of_the_same_ports_is_left_to_the_pipeline() -> None
     later = [packet._replace(ts=packet.ts + 60_000_000_000) for packet in second.packets]
     capture = without([*first.packets, *later], 12)
 
-    assert not recovered_count(capture)
+    assert not build_index(capture).is_clean.any()
     assert_rows_of_pipeline(capture)
 
 

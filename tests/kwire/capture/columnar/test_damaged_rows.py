@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.capture.columnar.recovery import damaged_rows
+from kwire.capture.columnar import damaged_rows
 from kwire.capture.rows.columns import level_columns
 from tests.support.captures.capture_files import CAPTURES
 from tests.support.captures.index_captures import assert_rows_of_pipeline, copy_connections, lose_packets

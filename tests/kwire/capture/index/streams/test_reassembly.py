@@ -1,4 +1,4 @@
-"""A segment that comes very late leaves its flow clean, unless its receiver acknowledged it long before."""
+"""A gap is given up as the streaming pipeline gives it up: by acknowledgements, or for what is buffered after it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from kwire.capture.index.flows import reorder_limits
 from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.index.streams import segment_walk
+from kwire.capture.tcp import tcp_stream
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import assert_rows_of_pipeline, request_bytes, unclean_reasons
 
@@ -64,22 +65,25 @@ def test_segments_that_the_receiver_acknowledged_were_only_not_captured(sent: in
     late.insert(150, acknowledgement(packets[1], packets[sent])._replace(ts=late[149].ts))
     capture = build_pcap(late)
 
-    assert unclean_reasons(capture) == ["clean" if sent == 9 else "disorder"]
+    assert unclean_reasons(capture) == ["clean"]
     assert_rows_of_pipeline(capture)
 
 
-def test_a_gap_with_many_segments_after_it_is_left_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("COUNT_MAX", 100), ("SIZE_MAX", 30_000)):
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 2_048], indirect=True)
+def test_a_gap_with_many_segments_after_it_is_given_up(span_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("BUFFERED_COUNT_MAX", 100), ("BUFFERED_SIZE_MAX", 30_000)):
         with monkeypatch.context() as patched:
-            patched.setattr(reorder_limits, name, value)
+            patched.setattr(segment_walk, name, value)
+            patched.setattr(tcp_stream, name, value)
             capture = build_pcap(move_packet(requests(id_size=300), 10, 300))
-            assert unclean_reasons(capture) == ["disorder"]
+            assert unclean_reasons(capture) == ["clean"]
             assert_rows_of_pipeline(capture)
 
 
-def test_a_gap_that_is_never_filled_is_left_to_the_pipeline() -> None:
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 2_048], indirect=True)
+def test_a_gap_that_is_never_filled_is_given_up_at_the_end(span_size: int) -> None:
     packets = requests()
     capture = build_pcap([*packets[:30], *packets[31:]])
 
-    assert unclean_reasons(capture) == ["cut"]
+    assert unclean_reasons(capture) == ["clean"]
     assert_rows_of_pipeline(capture)

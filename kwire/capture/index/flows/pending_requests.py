@@ -1,0 +1,77 @@
+"""Which requests of one flow are pending while its responses are found: a search for a response needs their ids."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.flows.flow_pairing import FlowPairing
+from kwire.capture.index.flows.frame_columns import ResponseList
+from kwire.capture.index.streams.stream_pieces import END_MOMENT
+from kwire.capture.kafka.exchange_pairing import DISORDER_NS
+
+_NEVER = END_MOMENT << 1
+
+
+class PendingRequests:
+    """The pending requests of one flow at ascending moments.
+
+    Where no correlation id is repeated, the moment at which each request is answered is computed at once. Otherwise
+    requests and responses are paired one by one up to each moment.
+    """
+
+    def __init__(self, requests: ResponseList, orphans: ResponseList, found: ResponseList) -> None:
+        """Args: requests: those that have a response, in order. orphans: responses of earlier spans without a request.
+        found: responses of this span that are found for certain, in order; others are added.
+        """
+        responses = concatenate_rows(orphans, found)
+        self._requests = requests
+        self._answers = responses
+        self._added: list[tuple[int, int, int]] = []
+        self._open: list[int] = []
+        self._reached = 0
+        has_repeated_ids = any(len(np.unique(each.ids)) < len(each.ids) for each in (requests, responses))
+        self._answered_at = None if has_repeated_ids else _find_answers(requests, responses)
+
+    def add_response(self, moment: int, correlation_id: int, end_ts: int) -> None:
+        """Another response was found."""
+        self._added.append((moment, correlation_id, end_ts))
+
+    def at(self, moment: int) -> dict[int, int]:
+        """By correlation id, the requests that are pending at a moment, in their order."""
+        if self._answered_at is None:
+            return self._pair_up_to(moment)
+        reached = int(np.searchsorted(self._requests.moments, moment))
+        candidates = np.append(np.array(self._open, dtype=np.int64), np.arange(self._reached, reached))
+        is_open = self._answered_at[candidates] >= moment
+        ids = self._requests.ids[candidates[is_open]].tolist()
+        answered = {correlation_id for _, correlation_id, _ in self._added}
+        self._open, self._reached = candidates[is_open].tolist(), reached
+        return {number: 1 for number in ids if number not in answered}
+
+    def _pair_up_to(self, moment: int) -> dict[int, int]:
+        """The same with repeated ids."""
+        pairing, events = FlowPairing(), list[tuple[int, bool, int, int]]()
+        for is_request, columns in ((True, self._requests), (False, self._answers)):
+            until = columns.moments < moment
+            rows = zip(*(column[until].tolist() for column in columns), strict=True)
+            events += [(when, is_request, number, ts) for when, number, ts in rows]
+        events += [(when, False, number, ts) for when, number, ts in self._added]
+        for when, is_request, number, ts in sorted(events):
+            add = pairing.add_request if is_request else pairing.add_response
+            add(0, number, ts, when)
+        return pairing.pending
+
+
+def _find_answers(requests: ResponseList, responses: ResponseList) -> Ints:
+    """By request, the moment of its response."""
+    answered_at = np.full(len(requests.ids), _NEVER, dtype=np.int64)
+    if not len(responses.ids):
+        return answered_at
+    order = np.argsort(responses.ids)
+    place = order[np.minimum(np.searchsorted(responses.ids[order], requests.ids), len(order) - 1)]
+    moments = responses.moments[place]
+    is_answer = responses.ids[place] == requests.ids
+    is_answer &= (moments >= requests.moments) | (responses.ts[place] >= requests.ts - DISORDER_NS)
+    answered_at[is_answer] = moments[is_answer]
+    return answered_at

@@ -1,0 +1,1 @@
+"""From packets to the pieces of streams, by position: what opens and ends connections, order, gaps, repetitions."""
