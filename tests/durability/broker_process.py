@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 #: How long a start or an end may take, on a busy machine too.
-_LIMIT_S = 300.0
+_LIMIT_S = 120.0
 _LOG_TAIL_SIZE = 4_000
 
 
