@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kwire.records import Record
 from mockbroker.sim.delivery_model import DeliveryModel
+from mockbroker.sim.logs.state_topic import NewBatches
 from mockbroker.sim.simulated_topics import DELETED_TOPIC, QUEUE_NAMES
-from mockbroker.sim.state_topic import NewBatches
 from mockbroker.sim.violation import Violation
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.share.dead_letter import DeadLetterCause

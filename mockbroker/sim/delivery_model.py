@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kwire.error_codes import ErrorCode
-from mockbroker.sim.log_contents import LogContents
+from mockbroker.sim.logs.log_contents import LogContents
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey, StoredState
 

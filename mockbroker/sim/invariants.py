@@ -11,10 +11,10 @@ from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel
-from mockbroker.sim.log_contents import LogContentsReader
-from mockbroker.sim.observed_logs import ObservedLogs
+from mockbroker.sim.logs.log_contents import LogContentsReader
+from mockbroker.sim.logs.observed_logs import ObservedLogs
+from mockbroker.sim.logs.state_topic import ControlRecords, StateTopic, StoredStart
 from mockbroker.sim.partition_checker import CheckContext, PartitionChecker, PendingAcknowledgement
-from mockbroker.sim.state_topic import ControlRecords, StateTopic, StoredStart
 from mockbroker.sim.violation import Violation
 from mockbroker.state.metadata.feature_levels import has_dead_letter_queues
 from mockbroker.state.metadata.topics import CoordinatorKind
@@ -111,6 +111,7 @@ class Invariants:
                 self.dead_letters.record_rejection(key, offset, held.delivery_count)
             if kind == RENEW:
                 # Whether it takes effect is known with the response; the new lock may be the shorter one.
+                ask.renewed.append(held)
                 ask.until_ms = self._core.now_ms + self._read_config(key, "share.record.lock.duration.ms")
                 held.until_min = min(held.until_min, ask.until_ms)
                 held.until_max = max(held.until_max, ask.until_ms)
@@ -128,8 +129,7 @@ class Invariants:
             if held is not None and ask in held.pending:
                 held.pending.remove(ask)
                 if checker is not None and kind == RENEW and code == 0:
-                    held.until_min = held.until_max = ask.until_ms
-                    checker.expect_lock_until(ask.until_ms)
+                    checker.renew_lock(held, ask, self._core.now_ms)
                     self._count("lock renewed")
             # A write that failed may have been stored nevertheless.
             if kind != RENEW and (code == 0 or code in NO_EFFECT):

@@ -29,6 +29,8 @@ class ObservedState(NamedTuple):
         return self.state.is_terminal and not self.is_in_transition
 
 
+#: The shortest and the longest lock that the simulation sets.
+LOCK_MS_MIN, LOCK_MS_MAX = 1_000, 45_000
 #: First and last offset of a run of records, and the fields of their `ObservedState`.
 _ObservedRun = tuple[int, int, RecordState, int, str, bool]
 
@@ -37,7 +39,8 @@ _ObservedRun = tuple[int, int, RecordState, int, str, bool]
 class PendingAcknowledgement:
     """Acknowledgements under way from one member: the type and the delivery count for each offset.
 
-    state_epoch: of the state at that time. until_ms: the end of a renewed lock.
+    state_epoch: of the state at that time. until_ms: the end of a renewed lock. renewed: the deliveries with such a
+    lock. is_late: the request waited at the broker, behind an answer to a client with a quota that was exceeded.
     """
 
     member_id: str
@@ -45,6 +48,14 @@ class PendingAcknowledgement:
     types: dict[int, int] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     until_ms: int = 0
+    renewed: list[HeldRecord] = field(default_factory=list)
+    is_late: bool = False
+
+    def mark_late(self, now_ms: int) -> None:
+        """Locks are renewed later than now, and for the duration that is set then."""
+        self.is_late = True
+        for held in self.renewed:
+            held.until_min, held.until_max = min(held.until_min, now_ms + LOCK_MS_MIN), NEVER_MS
 
 
 @dataclass(slots=True)
@@ -107,9 +118,13 @@ class PartitionChecker:
             is_same = is_same and self.partition.has_queue == self._had_queue
         return not is_same or _observe_runs(window) != self._runs
 
-    def expect_lock_until(self, until_ms: int) -> None:
-        """A lock may end at this time."""
-        self._due_ms = min(self._due_ms, until_ms)
+    def renew_lock(self, held: HeldRecord, ask: PendingAcknowledgement, now_ms: int) -> None:
+        """The renewal of a lock was answered without error."""
+        if ask.is_late:
+            held.until_max = now_ms + LOCK_MS_MAX
+        else:
+            held.until_min = held.until_max = ask.until_ms
+        self._due_ms = min(self._due_ms, held.until_max)
 
     def check(self, context: CheckContext) -> None:
         """Compare with the last check. Raises: Violation."""

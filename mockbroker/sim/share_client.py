@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
+
 from kwire.error_codes import ErrorCode
 from kwire.messages import share_acknowledge as acknowledge
 from kwire.messages import share_fetch as fetch
@@ -15,6 +17,7 @@ from mockbroker.sim.acknowledgement_runs import AcknowledgementRun, Acknowledgem
 from mockbroker.sim.delivery_model import RENEW
 from mockbroker.sim.partition_checker import PendingAcknowledgement
 from mockbroker.sim.simulated_cluster import SimulatedCluster
+from mockbroker.sim.wire import OnResponse
 from mockbroker.state.metadata.topics import CoordinatorKind, TopicPartitionKey
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 
@@ -163,7 +166,7 @@ class ShareClient:
             codes = {(topic_id, row.partition_index): row.error_code for topic_id, row in answered}
             self._complete_request(session, epoch, pending, codes, response.error_code)
 
-        self._cluster.wire.send_request(connection, request, 2, on_response)
+        self._send(connection, request, pending, on_response)
         return f"acknowledges at {session.node_id} in epoch {epoch}: {describe_acknowledgements(acknowledgements)}"
 
     def _send_fetch(
@@ -187,9 +190,14 @@ class ShareClient:
             self._count("fetch throttled", int(response.throttle_time_ms > 0))
             self._complete_request(session, epoch, pending, codes, response.error_code)
 
-        self._cluster.wire.send_request(session.connection, request, 2, on_response)
+        self._send(session.connection, request, pending, on_response)
         text = describe_acknowledgements(acknowledgements)
         return f"fetches from {session.node_id} in epoch {epoch}, {request.max_records} at most, {text}"
+
+    def _send(self, connection: int, request: msgspec.Struct, pending: PendingByPartition, done: OnResponse) -> None:
+        if self._cluster.wire.send_request(connection, request, 2, done):
+            for ask in pending.values():
+                ask.mark_late(self._cluster.now_ms)
 
     def _start_request(self, session: NodeSession, acknowledgements: Acknowledgements) -> PendingByPartition:
         """Advance the session epoch for a request that is about to be sent, and report it to the invariants."""

@@ -25,7 +25,7 @@ from mockbroker.sim.disk.simulated_disk import ProcessEnd, SimulatedDisk
 from mockbroker.sim.disk.stored_records import StoredRecords
 from mockbroker.sim.edition_client import EditionClient
 from mockbroker.sim.invariants import Invariants
-from mockbroker.sim.observed_logs import ObservedLogs
+from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.replication.replica_checker import SITUATIONS, ReplicaChecker
 from mockbroker.sim.simulated_topics import GROUP_IDS, PROMISED_TOPICS, QUEUE_NAMES, TOPICS
 from mockbroker.sim.violation import Violation

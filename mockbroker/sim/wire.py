@@ -83,8 +83,11 @@ class Wire:
         """Whether the connection is open."""
         return number in self._connections
 
-    def send_request(self, number: int, request: msgspec.Struct, version: int, done: OnResponse) -> None:
-        """Send a request; `done` gets the response, at once or later, and never when the connection ends before."""
+    def send_request(self, number: int, request: msgspec.Struct, version: int, done: OnResponse) -> bool:
+        """Send a request; `done` gets the response, at once or later, and never when the connection ends before.
+
+        Returns: whether it waits at the broker, which handles no request of this connection now.
+        """
         connection = self._connections[number]
         api_key: int = type(request).API_KEY  # type: ignore[attr-defined]
         self._correlation_id += 1
@@ -93,7 +96,7 @@ class Wire:
         connection.pending.append(_PendingRequest(api_key, translated, done))
         self._hash_bytes(number, frame)
         with self._in_broker():
-            self.core.submit(number, frame, self.core.now_ms)
+            return self.core.submit(number, frame, self.core.now_ms) > 0
 
     def disconnect(self, number: int) -> None:
         """End the connection from the client's side."""

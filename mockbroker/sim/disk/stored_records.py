@@ -32,12 +32,15 @@ class StoredRecords:
         self._find_log = find_log
         self._count = count
         self._batches: dict[TopicPartitionKey, dict[int, _AcknowledgedBatch]] = {}
+        self._names: dict[TopicPartitionKey, str] = {}
         self._deleted: set[str] = set()
 
     def record_acknowledged(self, topic: Topic, partition_index: int, base_offset: int, batch: bytes) -> None:
         """A producer with acks=all has got this offset for a batch."""
         self._count("batch acknowledged")
-        batches = self._batches.setdefault((topic.topic_id, partition_index), {})
+        key = (topic.topic_id, partition_index)
+        self._names[key] = topic.name
+        batches = self._batches.setdefault(key, {})
         batches[base_offset] = _AcknowledgedBatch(topic.name, batch[_PRODUCED_FROM:])
 
     def start_deletion(self, topic: str) -> None:
@@ -54,7 +57,8 @@ class StoredRecords:
                 self._check_log(key, log, batches)
 
     def _forget_topic(self, key: TopicPartitionKey) -> None:
-        name = next(iter(self._batches.pop(key).values())).topic
+        del self._batches[key]
+        name = self._names[key]  # Retention may have deleted all of its batches.
         if name not in self._deleted:
             raise Violation(f"{name}-{key[1]} does not exist any more, with all of its acknowledged records")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mockbroker.replication.replicated_log_store import ReplicatedLogStore
-from mockbroker.sim.observed_logs import ObservedLogs
+from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.violation import Violation
 from mockbroker.state.metadata.topics import Partition, Topic, TopicPartitionKey
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.sim.delivery_model import DeliveryModel
-from mockbroker.sim.log_contents import LogContents
+from mockbroker.sim.logs.log_contents import LogContents
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share.state_batches import StateBatch
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey, StoredState

@@ -9,6 +9,10 @@ from mockbroker.sim.simulation import run
 pytestmark = pytest.mark.slow
 
 
+def test_a_lock_is_renewed_when_the_request_is_handled_and_no_earlier() -> None:
+    run(3329148401)
+
+
 def test_a_summary_is_that_of_the_committed_state() -> None:
     run(2949123409)
 
@@ -18,6 +22,7 @@ def test_a_summary_is_that_of_the_committed_state() -> None:
     [
         pytest.param(2950123259, id="a damaged base offset moves the start"),
         pytest.param(987654340, id="a segment whose file could not be renamed is deleted before those behind it"),
+        pytest.param(3594481105, id="a topic without records is deleted"),
         pytest.param(1732471954, id="a write that waits for the disk delays the last records"),
     ],
 )

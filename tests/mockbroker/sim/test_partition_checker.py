@@ -7,7 +7,7 @@ import pytest
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import DeliveryModel
-from mockbroker.sim.log_contents import LogContents
+from mockbroker.sim.logs.log_contents import LogContents
 from mockbroker.sim.partition_checker import CheckContext, PartitionChecker
 from mockbroker.sim.simulated_cluster import SimulatedCluster
 from mockbroker.sim.violation import Violation

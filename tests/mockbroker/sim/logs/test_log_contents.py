@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kwire.records import Record, write_batch
 from mockbroker.config.broker_config import BrokerConfig
-from mockbroker.sim.log_contents import LogContentsReader
+from mockbroker.sim.logs.log_contents import LogContentsReader
 from mockbroker.state.metadata.configs import Configs
 from mockbroker.state.storage import log_cleaner
 from mockbroker.state.storage.log_config import AppendRules, CleanerRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mockbroker.sim.observed_logs import ObservedLogs
+from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.simulated_cluster import SimulatedCluster
 
 

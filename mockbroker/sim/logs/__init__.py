@@ -1,0 +1,1 @@
+"""What the invariants read of the logs of the simulated cluster."""
