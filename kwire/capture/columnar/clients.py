@@ -89,7 +89,8 @@ class ClientMap:
 
     def _read_frame(self, frame_range: _FrameRange, *, is_request: bool) -> Frame:
         data = self._bodies.read_frame(*frame_range)
-        return Frame(_NO_FLOW, is_request, 0, 0, 0, frame_range.size, data, None)
+        damage = self._bodies.find_damage(*frame_range) if len(data) < frame_range.size else None
+        return Frame(_NO_FLOW, is_request, 0, 0, 0, frame_range.size, data, damage[0] if damage else None)
 
 
 class _FrameRange(NamedTuple):

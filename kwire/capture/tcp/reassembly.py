@@ -21,7 +21,7 @@ LATE_SYN_DISTANCE = 1 << 16
 # How long after its end a connection may still receive late packets.
 LINGER_NS = 5_000_000_000
 # New bytes that come so long after a reset show that the reset had no effect: it was forged, or late itself.
-_RESET_EFFECT_NS = 1_000_000_000
+RESET_EFFECT_NS = 1_000_000_000
 # So many connections may be open at once; then the half that has been quiet for longest is closed. A port scan opens
 # one with each packet.
 OPEN_MAX = 100_000
@@ -57,7 +57,7 @@ class _Connection:
     @property
     def ignored_reset(self) -> bool:
         """Whether the connection sent data after a reset."""
-        return self.end_reason == "rst" and self.last_data_ts - self.end_ts > _RESET_EFFECT_NS
+        return self.end_reason == "rst" and self.last_data_ts - self.end_ts > RESET_EFFECT_NS
 
     def process_segment(self, side: int, segment: Segment) -> Iterator[StreamEvent]:
         """Add one segment of this connection; yield what it completes."""

@@ -57,6 +57,9 @@ class FlowClosing:
         closed = {lingering: (number, ts) for number, _, lingering, ts in closing}
         self._lingering = [lingering for lingering in self._lingering if lingering not in closed]
         flows.closed_by[list(closed)] = [number for number, _ in closed.values()]
+        closed_by = flows.closed_by[flow]
+        is_after = (closed_by >= 0) & (headers.number >= closed_by) & (headers.captured + headers.missing > 0)
+        flows.mark_unclean(flow[is_after], "after_end")
         return closed
 
     def end_all(self) -> dict[int, tuple[int, int]]:

@@ -13,7 +13,6 @@ from kwire.capture.index.flows.frame_columns import NO_ID, FoundFrames, Fragment
 from kwire.capture.index.flows.message_columns import DAMAGED, RequestColumns, ResponseColumns, mark_damaged
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.streams.flow_table import FlowTable
-from kwire.capture.kafka.exchange_pairing import IDENTIFYING_API_KEYS
 from kwire.capture.model import Flow, Frame
 
 _HEADER_SIZE = 10
@@ -71,8 +70,6 @@ class HeaderReader:
         is_damaged = have < frames.size
         if not bool(is_damaged.any()):
             return requests
-        is_identifying = is_damaged & np.isin(requests.api_key, IDENTIFYING_API_KEYS)
-        flows.mark_unclean((frames.side >> 1)[is_identifying], "pairing")
         body = np.where(is_damaged, mark_damaged(requests.body), requests.body)
         # Whether a damaged Produce request has acks is not known.
         expects_response = np.where(is_damaged, 1, requests.expects_response)

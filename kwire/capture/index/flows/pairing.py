@@ -26,7 +26,7 @@ from kwire.capture.index.flows.message_columns import (
 from kwire.capture.index.flows.pending_requests import PendingRequests
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MASK, moment_of, packet_numbers
-from kwire.capture.kafka.exchange_pairing import DISORDER_NS, IDENTIFYING_API_KEYS, ORPHANS_MAX, PENDING_REQUESTS_MAX
+from kwire.capture.kafka.exchange_pairing import DISORDER_NS, ORPHANS_MAX, PENDING_REQUESTS_MAX
 
 
 class _Pairs(NamedTuple):
@@ -196,9 +196,6 @@ def _number_requests(
     asked_at = requests.frame.completed_by[pairs.request]
     answered_at = responses.frame.completed_by[pairs.response] if len(responses.correlation_id) else asked_at
     is_early = both & (answered_at < asked_at)
-    # An identifying request sets the client before its response is processed; the columns do not keep that order.
-    is_identifying = np.isin(requests.api_key[pairs.request], IDENTIFYING_API_KEYS)
-    flows.mark_unclean((requests.frame.side >> 1)[pairs.request[is_early & is_identifying]], "pairing")
     closes = pairs.response[both & ~is_early]
     is_open = requests.expects_response > 0
     is_open[pairs.request[is_early]] = False

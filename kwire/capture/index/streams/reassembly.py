@@ -16,7 +16,7 @@ from kwire.capture.index.arrays import Bools, Ints, find_groups, group_starts
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
 from kwire.capture.index.streams.flow_packets import FlowPackets
-from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.flow_table import RST_END, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segments, SideWalk, SpanPieces, Stream
 from kwire.capture.index.streams.stream_pieces import (
     AFTER_CAPTURE,
@@ -27,6 +27,7 @@ from kwire.capture.index.streams.stream_pieces import (
     moment_of,
 )
 from kwire.capture.tcp.flags import ACK, RST
+from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 from kwire.capture.tcp.sequence_numbers import unwrap_seq
 from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
 
@@ -122,7 +123,7 @@ def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arriv
     number, side = headers.number[chosen], 2 * flow[chosen] + headers.side[chosen]
     flows.mark_unclean(flow[chosen][(headers.at[chosen] < 0) & (headers.captured[chosen] > 0)], "fragments")
     flows.mark_unclean(flow[chosen][flows.syn_number[side] > number], "midstream")
-    flows.mark_unclean(flow[chosen][number > flows.end_packet[flow[chosen]]], "after_end")
+    flows.mark_unclean(flow[chosen][_are_too_late(flows, flow[chosen], number, headers.ts[chosen])], "after_end")
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]
     # Only another connection, whose SYN was not captured, sends numbers this far back, or ahead.
@@ -133,6 +134,14 @@ def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arriv
     clean = np.nonzero(flows.is_clean(flow[chosen]))[0]
     columns = offset, size, missing, headers.at[chosen], headers.ts[chosen], number, arrival[chosen], side
     return Segments(*columns, offset + size + missing).select(clean)
+
+
+def _are_too_late(flows: FlowTable, flow: Ints, number: Ints, ts: Ints) -> Bools:
+    """Which packets with data belong to another connection, or show that a reset had no effect."""
+    limit = np.where(flows.end_reason[flow] == RST_END, RESET_EFFECT_NS, LINGER_NS)
+    is_late = (number > flows.end_packet[flow]) & (ts > flows.end_ts[flow] + limit)
+    too_late: Bools = is_late | (flows.closed_by[flow] >= 0)
+    return too_late
 
 
 def _find_next(flows: FlowTable, segments: Segments) -> tuple[Bools, Ints]:

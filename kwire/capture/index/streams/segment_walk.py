@@ -240,6 +240,10 @@ class SideWalk:
                 return 0
             own = self._skip_number(stream.side, begin, int(segments.arrival[index]))
             if own == AFTER_CAPTURE:
+                at = bisect_left(self._breaks, index + 1)
+                if at < len(self._breaks) and segments.number[self._breaks[at]] <= skip_at:
+                    # It may fill one of the gaps before they are given up.
+                    return 0
                 break
             skip_at = max(skip_at, own)
             stop = index + int(np.searchsorted(segments.number[index : self._stop], skip_at, "right"))

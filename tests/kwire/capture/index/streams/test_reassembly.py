@@ -10,7 +10,12 @@ from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.index.streams import segment_walk
 from kwire.capture.tcp import tcp_stream
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
-from tests.support.captures.index_captures import assert_rows_of_pipeline, request_bytes, unclean_reasons
+from tests.support.captures.index_captures import (
+    assert_rows_of_pipeline,
+    connection_with_exchanges,
+    request_bytes,
+    unclean_reasons,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +60,16 @@ def test_two_gaps_at_once(span_size: int) -> None:
 
     assert unclean_reasons(capture) == ["clean"]
     assert_rows_of_pipeline(capture)
+
+
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 2_048], indirect=True)
+def test_a_gap_is_filled_behind_another_that_stays_until_the_end(span_size: int) -> None:
+    packets = connection_with_exchanges(100).packets
+    late = move_packet(packets, 121, 151)
+    capture = build_pcap([*late[:146], *late[147:]])
+
+    rows = assert_rows_of_pipeline(capture)
+    assert [row["status"] for row in rows if row["req_packet"] is not None].count("ok") == 99
 
 
 @pytest.mark.parametrize("span_size", [SPAN_SIZE, 2_048], indirect=True)
