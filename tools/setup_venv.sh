@@ -33,5 +33,5 @@ $pip --quiet --no-deps --editable .
 "$venv/bin/python" -m pip check --disable-pip-version-check
 "$venv/bin/python" -c 'import kwire, mockbroker, msgspec, pyspark' # A failed install must not pass for a good one.
 # Compiled once here, even if Python is configured to write no bytecode: compiling takes half of each start.
-"$venv/bin/python" -m compileall -q kwire mockbroker
+"$venv/bin/python" -m compileall -q -j 0 kwire mockbroker tools tests
 echo "==> Ready"
