@@ -105,6 +105,7 @@ class FrameScanner:
         partial = self._partial
         if not len(partial.side):
             return pieces, partial
+        partial = partial.select(self._context.flows.is_clean(partial.side >> 1))
         is_due = np.isin(partial.side, np.append(pieces.side, np.array(list(closing), dtype=np.int64)))
         merged = concatenate_rows(partial.select(is_due), pieces)
         return merged.select(np.lexsort((merged.offset, merged.side))), partial.select(~is_due)

@@ -90,6 +90,7 @@ class RequestPairing:
         answered = concatenate_rows(self._orphans, responses)
         answered = answered.select(np.nonzero(flows.is_clean(answered.frame.side >> 1))[0])
         matches = _match(flows, asked, answered)
+        _mark_many_early(flows, asked, answered, matches)
         asked = _number_requests(flows, asked, old_count, answered, matches.pairs)
         waiting, overflow = _limit_orphans(answered, matches.waiting)
         one_way = np.nonzero(asked.expects_response == 0)[0]
@@ -146,6 +147,22 @@ def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumn
         flows, requests, responses, asked=row[order[is_other & is_request]], answers=row[order[is_other & ~is_request]]
     )
     return concatenate_rows(found, rest)
+
+
+def _mark_many_early(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, matches: _Matches) -> None:
+    """Mark flows in which so many responses waited that the oldest were dropped before their requests came."""
+    pairs = matches.pairs
+    rows = np.nonzero((pairs.request >= 0) & (pairs.response >= 0))[0]
+    asked, answered = (
+        requests.frame.completed_by[pairs.request[rows]],
+        responses.frame.completed_by[pairs.response[rows]],
+    )
+    early = (responses.frame.side >> 1)[pairs.response[rows[answered < asked]]]
+    if not len(early):
+        return
+    waiting = np.append(early, (responses.frame.side >> 1)[matches.waiting])
+    flow, count = np.unique(waiting, return_counts=True)
+    flows.mark_unclean(np.intersect1d(flow[count > ORPHANS_MAX], early), "pairing")
 
 
 def _match_one_by_one(

@@ -28,6 +28,9 @@ class PendingRequests:
         self._requests = requests
         self._answers = responses
         self._added: list[tuple[int, int, int]] = []
+        self._added_ids: set[int] = set()
+        self._pairing = FlowPairing()
+        self._paired_to = 0
         self._open: list[int] = []
         self._reached = 0
         has_repeated_ids = any(len(np.unique(each.ids)) < len(each.ids) for each in (requests, responses))
@@ -36,6 +39,7 @@ class PendingRequests:
     def add_response(self, moment: int, correlation_id: int, end_ts: int) -> None:
         """Another response was found."""
         self._added.append((moment, correlation_id, end_ts))
+        self._added_ids.add(correlation_id)
 
     def at(self, moment: int) -> dict[int, int]:
         """By correlation id, the requests that are pending at a moment, in their order."""
@@ -45,18 +49,19 @@ class PendingRequests:
         candidates = np.append(np.array(self._open, dtype=np.int64), np.arange(self._reached, reached))
         is_open = self._answered_at[candidates] >= moment
         ids = self._requests.ids[candidates[is_open]].tolist()
-        answered = {correlation_id for _, correlation_id, _ in self._added}
         self._open, self._reached = candidates[is_open].tolist(), reached
-        return {number: 1 for number in ids if number not in answered}
+        return {number: 1 for number in ids if number not in self._added_ids}
 
     def _pair_up_to(self, moment: int) -> dict[int, int]:
         """The same with repeated ids."""
-        pairing, events = FlowPairing(), list[tuple[int, bool, int, int]]()
+        pairing, events = self._pairing, list[tuple[int, bool, int, int]]()
         for is_request, columns in ((True, self._requests), (False, self._answers)):
-            until = columns.moments < moment
+            until = (columns.moments < moment) & (columns.moments >= self._paired_to)
             rows = zip(*(column[until].tolist() for column in columns), strict=True)
             events += [(when, is_request, number, ts) for when, number, ts in rows]
         events += [(when, False, number, ts) for when, number, ts in self._added]
+        self._paired_to = moment
+        self._added.clear()
         for when, is_request, number, ts in sorted(events):
             add = pairing.add_request if is_request else pairing.add_response
             add(0, number, ts, when)

@@ -26,7 +26,7 @@ from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, SNAPLEN, StreamPieces
 from kwire.capture.kafka.frame_extractor import GAP_REASONS
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, FrameSearch, PartialFrameBudget
-from kwire.capture.kafka.heuristics import is_certain_request
+from kwire.capture.kafka.heuristics import find_request
 from kwire.capture.model import Flow, StreamData
 from kwire.capture.options import FRAME_SIZE_MAX
 
@@ -132,6 +132,9 @@ class SideScan:
                 break
             index, skip = place
         if self._context.flows.unclean_reason[self._side >> 1]:
+            if self._search is not None:
+                self._search.search.clear()
+                del self._context.searches[self._side]
             return None
         if closing is not None:
             self._close(index, skip, *closing)
@@ -173,7 +176,8 @@ class SideScan:
             return False
         if not self._context.is_request:
             return True
-        return is_certain_request(self._context.read(self._ats[index], self._sizes[index]), 0, FRAME_SIZE_MAX)
+        payload = self._context.read(self._ats[index], self._sizes[index])
+        return find_request(payload, (0,), FRAME_SIZE_MAX) == 0
 
     def _add_gap(self, *gap: Any) -> None:
         """Add a row of `StreamGapRow` without its flow."""

@@ -33,6 +33,10 @@ from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MA
 
 # Above every difference of two sequence numbers of one span: separates the sides in running maxima.
 _SIDE_DISTANCE = 1 << 34
+# How far acknowledgements may advance in one span.
+_ADVANCE_MAX = 1 << 30
+# How many segments may wait behind gaps in all flows together.
+_BUFFERED_TOTAL_MAX = 500_000
 
 
 class Reassembler:
@@ -110,6 +114,15 @@ class Reassembler:
             elif stream.buffer.segments:
                 self._buffers[stream.side] = stream.buffer
             flows.next_seq[stream.side], flows.last_data_ts[stream.side] = stream.next, stream.last_ts
+        self._drop_buffers()
+
+    def _drop_buffers(self) -> None:
+        """Drop the buffers of flows that are not clean; of all flows, which become unclean, if they are too many."""
+        sides = np.array(list(self._buffers), dtype=np.int64)
+        if sum(len(buffer.segments) for buffer in self._buffers.values()) > _BUFFERED_TOTAL_MAX:
+            self._flows.mark_unclean(sides >> 1, "disorder")
+        for side in sides[~self._flows.is_clean(sides >> 1)].tolist():
+            del self._buffers[side]
 
     def _open_stream(self, side: int) -> Stream:
         """The stream of a side, with what is buffered of it."""
@@ -175,7 +188,10 @@ class _AckHistory:
         rows = rows[np.argsort(other[rows], kind="stable")]
         self.side, self.number, self._ts = other[rows], headers.number[rows], headers.ts[rows]
         before = flows.acked_seq[self.side]
-        gain = np.maximum(unwrap_seq(headers.ack[rows], before) - before, 0)
+        gain = unwrap_seq(headers.ack[rows], before) - before
+        # Beyond this the numbers of one span may wrap.
+        flows.mark_unclean(self.side[np.abs(gain) > _ADVANCE_MAX] >> 1, "disorder")
+        gain = np.maximum(gain, 0)
         group = np.cumsum(group_starts(self.side), dtype=np.int64) * _SIDE_DISTANCE
         self.acked = before + np.maximum.accumulate(gain + group) - group if len(rows) else before
 

@@ -142,3 +142,14 @@ def test_a_hostile_length_after_a_gap_is_skipped_as_in_the_pipeline() -> None:
         hostile = [*packets[:place], packets[place]._replace(data=bytes(data)), *packets[place + 1 :]]
         for lost in (9, 10, 11, 12):
             assert_rows_of_pipeline(without(hostile, lost))
+
+
+def test_a_request_that_a_search_rejects_is_skipped_behind_a_gap() -> None:
+    connection = build_exchanges(3)
+    place = len(connection.packets)
+    connection.exchange(request_bytes(3, "writer"), response_bytes(3))
+    connection.send_requests(request_bytes(4, "a\tb")).send_responses(response_bytes(4))
+    for number in range(5, 60):
+        connection.exchange(request_bytes(number, "writer"), response_bytes(number))
+
+    assert_rows_of_pipeline(without(connection.packets, place))

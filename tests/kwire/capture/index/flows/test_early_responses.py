@@ -103,3 +103,12 @@ def test_captures_with_many_reordered_packets(span_size: int) -> None:
         keyed = [(place + chance.choice((0, 0, 0, 2.5, 4.5)), place) for place in range(len(packets))]
         moved = [packets[own]._replace(ts=packets[place].ts) for place, (_, own) in enumerate(sorted(keyed))]
         assert_rows_of_pipeline(build_pcap(moved))
+
+
+@pytest.mark.parametrize("count", [200, 300])
+def test_more_early_responses_than_may_wait(count: int) -> None:
+    connection = connection_with_exchanges(1)
+    ids = range(1, count + 1)
+    connection.send_responses(*map(response_bytes, ids)).send_requests(*map(request_bytes, ids))
+
+    assert_rows_of_pipeline(build_pcap(connection.packets))
