@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kwire.capture.options import Options
 
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
-# The requests that identify a client; the order of their rows within one packet would matter.
-IDENTIFYING_API_KEYS = (_SASL_HANDSHAKE, 18, _SASL_AUTHENTICATE)
+IDENTIFYING_API_KEYS = (_SASL_HANDSHAKE, API_VERSIONS, _SASL_AUTHENTICATE)
+"""The APIs whose exchanges show the software or the principal of a client: rows after them have these."""
 # Limit of responses that wait for a request which the capture shows later; the oldest ones become `no_request`.
 ORPHANS_MAX = 256
 # Limit of open requests of one connection; the oldest ones become `no_response`. No client has so many in flight, but a
@@ -33,7 +33,7 @@ PENDING_REQUESTS_MAX = 10_000
 # Memory limit of all pending frames together; beyond it each connection drops its oldest request.
 PENDING_SIZE_MAX = 512 * 1024 * 1024
 # Memory of a frame in addition to its bytes.
-_FRAME_COST = 2_000
+FRAME_COST = 2_000
 # A response may be captured this much before its request, if packets are out of order.
 DISORDER_NS = 100_000_000
 
@@ -125,11 +125,11 @@ class _PendingBudget:
 
     def add(self, frame: Frame) -> None:
         """Count a frame that starts to wait."""
-        self._size += len(frame.data) + _FRAME_COST
+        self._size += len(frame.data) + FRAME_COST
 
     def remove(self, frame: Frame) -> None:
         """Remove a frame that no longer waits."""
-        self._size -= len(frame.data) + _FRAME_COST
+        self._size -= len(frame.data) + FRAME_COST
 
 
 class _ConnectionPairer:

@@ -13,13 +13,13 @@ import numpy as np
 
 from kwire.capture.index.arrays import Ints, concatenate_rows, group_starts
 from kwire.capture.index.flows import midstream_flows
-from kwire.capture.index.flows.flow_closing import FlowClosing, PacketTimes
+from kwire.capture.index.flows.flow_closing import FlowClosing, FlowEnd, PacketTimes
 from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
     FileWindow,
     FragmentBuffer,
+    MessageTimes,
     ReadAt,
-    ResponseList,
     StreamGapRow,
     sort_gaps,
 )
@@ -35,14 +35,13 @@ from kwire.capture.index.streams.connection_control import apply_control_flags
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import Reassembler
-from kwire.capture.index.streams.stream_pieces import CLOSED_FRAMES, StreamPieces, moment_of
-from kwire.capture.kafka.exchange_pairing import PENDING_SIZE_MAX
+from kwire.capture.index.streams.stream_pieces import StreamPieces
+from kwire.capture.kafka.exchange_pairing import FRAME_COST, PENDING_SIZE_MAX
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.options import FRAME_SIZE_MAX
 
 # The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
-_REQUEST_COST = 2000
 _NO_WINDOW = FileWindow(0, b"")
 
 
@@ -146,36 +145,26 @@ class FlowBuilder:
         rows = [*rows, *self._midstream.gaps]
         return sort_gaps(gap for gap in rows if not self.flows.unclean_reason[gap.flow])
 
-    def _read_pieces(
-        self, pieces: StreamPieces, window: FileWindow, closing: dict[int, tuple[int, int]]
-    ) -> ExchangeColumns:
-        """The exchanges that these pieces complete, and those of flows that are closed.
-
-        Args: closing: packet and time at which each flow is closed.
-        """
+    def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
+        """The exchanges that these pieces complete, and those of flows that are closed."""
         flows = self.flows
-        numbers = np.array([number for number, _ in closing.values()], dtype=np.int64)
+        numbers = np.array([end.number for end in closing.values()], dtype=np.int64)
         ended = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
         if len(ended.side):
             pieces = concatenate_rows(pieces, ended)
             pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
         self._check_first_bytes(pieces)
         pieces = pieces.select(flows.is_clean(pieces.side >> 1))
-        side_ends = {
-            2 * flow + side: (moment_of(number, CLOSED_FRAMES + side), ts)
-            for flow, (number, ts) in closing.items()
-            for side in range(2)
-        }
-        asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, side_ends)
+        asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)
         self._midstream.check_requests(requests)
 
-        def pending(flow: int, found: ResponseList) -> PendingRequests:
+        def pending(flow: int, found: MessageTimes) -> PendingRequests:
             return self._pairing.track(flow, requests, found)
 
-        answered = self._response_frames.scan(self._select_side(pieces, is_request=False), window, side_ends, pending)
+        answered = self._response_frames.scan(self._select_side(pieces, is_request=False), window, closing, pending)
         responses = self._headers.read_responses(answered, *window)
-        return self._pairing.pair(requests, responses, {flow: number for flow, (number, _) in closing.items()})
+        return self._pairing.pair(requests, responses, closing)
 
     def _select_side(self, pieces: StreamPieces, *, is_request: bool) -> StreamPieces:
         """The pieces of the sides that send requests, or of the others."""
@@ -184,7 +173,7 @@ class FlowBuilder:
 
     def _limited_totals(self) -> LimitedTotals:
         pending = self._pairing.pending
-        unanswered_size = int(pending.frame.size.sum()) + _REQUEST_COST * len(pending.number)
+        unanswered_size = int(pending.frame.size.sum()) + FRAME_COST * len(pending.number)
         return LimitedTotals(unanswered_size, self._midstream.buffered_size_max, self._midstream.undecided)
 
     def _check_first_bytes(self, pieces: StreamPieces) -> None:

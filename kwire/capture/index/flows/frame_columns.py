@@ -132,8 +132,8 @@ def sort_gaps(rows: Iterable[StreamGapRow]) -> list[StreamGapRow]:
     return sorted(rows, key=attrgetter("completed_by", "flow", "is_request", "offset"))
 
 
-class ResponseList(NamedTuple):
-    """Messages of one flow: when they were complete, their correlation ids, and their times."""
+class MessageTimes(NamedTuple):
+    """Requests or responses of one flow, in order: their moments, correlation ids, and times in nanoseconds."""
 
     moments: Ints
     ids: Ints
@@ -150,5 +150,5 @@ class OpenRequests(Protocol):
         """By correlation id, the requests that are pending at a moment."""
 
 
-FindOpenRequests = Callable[[int, ResponseList], OpenRequests]
+FindOpenRequests = Callable[[int, MessageTimes], OpenRequests]
 """Returns the pending requests of a flow. Args: the flow; the responses that are found for certain."""

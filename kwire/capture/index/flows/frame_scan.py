@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows, find_groups
+from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
-    KIND_KEY,
     NO_FRAMES,
     FileWindow,
     FindOpenRequests,
@@ -60,14 +60,13 @@ class FrameScanner:
         self,
         pieces: StreamPieces,
         window: FileWindow,
-        closing: Mapping[int, tuple[int, int]],
+        closing: Mapping[int, FlowEnd],
         pending: FindOpenRequests | None = None,
     ) -> FoundFrames:
         """The frames that these pieces complete.
 
         Args: pieces: by side and offset. window: the part of the file in memory; other parts are read with `read`.
-        closing: moment and time of the end of each side that ends now. pending: returns the pending requests of a flow,
-        for responses.
+        closing: the flows that end now. pending: returns the pending requests of a flow, for responses.
         """
         context = self._context
         flows, context.window = context.flows, window
@@ -92,21 +91,20 @@ class FrameScanner:
             scan = SideScan(context, side, own, (is_regular[first:stop], irregular.tolist()), rows)
             if pending is not None:
                 scan.follow_responses(pending, word[first:stop])
-            rest = scan.run(closing.get(side))
+            rest = scan.run(closing.get(side >> 1))
             if rest is not None and flows.unclean_reason[side >> 1] == 0:
                 kept.append(rest)
         self._partial = concatenate_rows(self._partial, *kept)
         return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
 
-    def _with_partial(
-        self, pieces: StreamPieces, closing: Mapping[int, tuple[int, int]]
-    ) -> tuple[StreamPieces, StreamPieces]:
+    def _with_partial(self, pieces: StreamPieces, closing: Mapping[int, FlowEnd]) -> tuple[StreamPieces, StreamPieces]:
         """The pieces with those of the incomplete frames that they continue, or that end; and those of all others."""
         partial = self._partial
         if not len(partial.side):
             return pieces, partial
         partial = partial.select(self._context.flows.is_clean(partial.side >> 1))
-        is_due = np.isin(partial.side, np.append(pieces.side, np.array(list(closing), dtype=np.int64)))
+        is_due = np.isin(partial.side, pieces.side)
+        is_due |= np.isin(partial.side >> 1, np.array(list(closing), dtype=np.int64))
         merged = concatenate_rows(partial.select(is_due), pieces)
         return merged.select(np.lexsort((merged.offset, merged.side))), partial.select(~is_due)
 
@@ -138,7 +136,7 @@ class FrameScanner:
         """Add two fragments of each cut body, the second of which has no bytes; return their places."""
         fragments = self._context.fragments
         places = -1 - fragments.first - len(fragments.at) - 2 * np.arange(len(side))
-        key = side + (1 if self.is_request else 3) * KIND_KEY
+        key = side + self._context.fragment_kind(is_cut=True)
         ats = np.stack([at, np.full(len(at), DAMAGES.index("snaplen"))], axis=1)
         fragments.at.frombytes(ats.astype(np.int64).tobytes())
         fragments.size.frombytes(np.stack([size, np.zeros_like(size)], axis=1).tobytes())

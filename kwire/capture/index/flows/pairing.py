@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows, find_groups, group_starts
+from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows, find_groups, group_starts
+from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.flow_pairing import FlowPairing, PairRow
-from kwire.capture.index.flows.frame_columns import NO_ID, FrameColumns, ResponseList
+from kwire.capture.index.flows.frame_columns import NO_ID, FrameColumns, MessageTimes
 from kwire.capture.index.flows.message_columns import (
     DAMAGED,
     ExchangeColumns,
@@ -56,32 +57,33 @@ class RequestPairing:
 
     def resume(self, pending: RequestColumns) -> None:
         """Add the open requests of flows whose beginning was read otherwise."""
-        self.pending = concatenate_rows(self.pending, pending)
+        self._set_pending(concatenate_rows(self.pending, pending))
 
     def drop(self) -> None:
         """Drop all open requests; their flows become unclean."""
         self._flows.mark_unclean(self.pending.frame.side >> 1, "waiting")
         self.pending = self.pending.select(NO_NUMBERS)
 
-    def track(self, flow: int, requests: RequestColumns, found: ResponseList) -> PendingRequests:
+    def track(self, flow: int, requests: RequestColumns, found: MessageTimes) -> PendingRequests:
         """The pending requests of a flow while its responses are found.
 
-        Args: requests: those of this span. found: the responses that are found for certain.
+        Args: requests: those of this span, by side. found: the responses that are found for certain.
         """
-        expected = requests.expects_response > 0
-        new = requests.select(np.nonzero((requests.frame.side >> 1 == flow) & expected)[0])
-        old = self.pending.select(np.nonzero(self.pending.frame.side >> 1 == flow)[0])
-        both = concatenate_rows(old.select(np.argsort(old.number)), new)
-        orphans = self._orphans.select(np.nonzero(self._orphans.frame.side >> 1 == flow)[0])
-        asked = ResponseList(both.frame.completed_by, both.correlation_id, both.frame.ts)
-        early = ResponseList(orphans.frame.completed_by, orphans.correlation_id, orphans.frame.end_ts)
+        new = requests.select(_rows_of_flow(requests.frame.side, flow))
+        new = new.select(np.nonzero(new.expects_response)[0])
+        both = concatenate_rows(self.pending.select(_rows_of_flow(self.pending.frame.side, flow)), new)
+        orphans = self._orphans.select(_rows_of_flow(self._orphans.frame.side, flow))
+        asked = MessageTimes(both.frame.completed_by, both.correlation_id, both.frame.ts)
+        early = MessageTimes(orphans.frame.completed_by, orphans.correlation_id, orphans.frame.end_ts)
         return PendingRequests(asked, early, found)
 
-    def pair(self, requests: RequestColumns, responses: ResponseColumns, closing: dict[int, int]) -> ExchangeColumns:
+    def pair(
+        self, requests: RequestColumns, responses: ResponseColumns, closing: dict[int, FlowEnd]
+    ) -> ExchangeColumns:
         """The exchanges that are complete now, in the order of completion.
 
-        Args: requests, responses: those of a span, by side and offset. closing: the packet at which each flow is
-        closed, of flows that are closed now, in their order.
+        Args: requests, responses: those of a span, by side and offset. closing: the flows that are closed now, in their
+        order.
         """
         flows = self._flows
         requests = requests.select(np.nonzero(flows.is_clean(requests.frame.side >> 1))[0])
@@ -97,20 +99,39 @@ class RequestPairing:
         flow_of_open, flow_of_waiting = asked.frame.side[matches.open] >> 1, answered.frame.side[waiting] >> 1
         closed = np.array(list(closing), dtype=np.int64)
         ends, is_left = np.isin(flow_of_open, closed), np.isin(flow_of_waiting, closed)
-        moments = {flow: moment_of(number, CLOSED_EXCHANGES) for flow, number in closing.items()}
-        unanswered = _closing_pairs(matches.open[ends], flow_of_open[ends], moments)
-        orphans = _closing_pairs(waiting[is_left], flow_of_waiting[is_left], moments)
+        unanswered, orphans = matches.open[ends], waiting[is_left]
         parts = [
             matches.pairs,
-            _Pairs(one_way, np.full(len(one_way), -1), asked.frame.completed_by[one_way]),
+            _Pairs(one_way, _none(one_way), asked.frame.completed_by[one_way]),
             overflow,
-            unanswered,
-            _Pairs(orphans.response, orphans.request, orphans.moment),
+            _Pairs(unanswered, _none(unanswered), _closing_moments(flow_of_open[ends], closing)),
+            _Pairs(_none(orphans), orphans, _closing_moments(flow_of_waiting[is_left], closing)),
         ]
         exchanges = _build_exchanges(flows, asked, answered, concatenate_rows(*parts), closing)
-        self.pending = asked.select(np.sort(matches.open[~ends]))
+        self._set_pending(asked.select(matches.open[~ends]))
         self._orphans = answered.select(waiting[~is_left])
         return exchanges
+
+    def _set_pending(self, pending: RequestColumns) -> None:
+        """Set the open requests, by flow and number."""
+        self.pending = pending.select(np.lexsort((pending.number, pending.frame.side)))
+
+
+def _rows_of_flow(sides: Ints, flow: int) -> Ints:
+    """The rows of one flow. Args: sides: ascending by flow."""
+    first, stop = np.searchsorted(sides >> 1, (flow, flow + 1)).tolist()
+    return np.arange(first, stop)
+
+
+def _none(rows: Ints) -> Ints:
+    """-1 in place of each row."""
+    return np.full(len(rows), -1)
+
+
+def _closing_moments(flow: Ints, closing: Mapping[int, FlowEnd]) -> Ints:
+    """When the exchanges of each of these flows are closed."""
+    moments = [moment_of(closing[number].number, CLOSED_EXCHANGES) for number in flow.tolist()]
+    return np.array(moments, dtype=np.int64)
 
 
 def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns) -> _Matches:
@@ -137,7 +158,7 @@ def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumn
     alone = (size == 1) & is_request[firsts], (size == 1) & ~is_request[firsts]
     when = np.where(is_early, moment[first_rows], moment[second_rows])
     pairs = _Pairs(row[first_rows[is_pair]], row[second_rows[is_pair]], when[is_pair])
-    orphaned = _Pairs(np.full(len(without_id), -1), without_id, responses.frame.completed_by[without_id])
+    orphaned = _Pairs(_none(without_id), without_id, responses.frame.completed_by[without_id])
     found = _Matches(concatenate_rows(pairs, orphaned), row[first_rows[alone[0]]], row[first_rows[alone[1]]])
     others = ~(is_pair | alone[0] | alone[1])
     if not bool(others.any()):
@@ -151,18 +172,23 @@ def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumn
 
 def _mark_many_early(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, matches: _Matches) -> None:
     """Mark flows in which so many responses waited that the oldest were dropped before their requests came."""
-    pairs = matches.pairs
-    rows = np.nonzero((pairs.request >= 0) & (pairs.response >= 0))[0]
-    asked, answered = (
-        requests.frame.completed_by[pairs.request[rows]],
-        responses.frame.completed_by[pairs.response[rows]],
-    )
-    early = (responses.frame.side >> 1)[pairs.response[rows[answered < asked]]]
+    is_early, _ = _divide_pairs(requests, responses, matches.pairs)
+    early = (responses.frame.side >> 1)[matches.pairs.response[is_early]]
     if not len(early):
         return
     waiting = np.append(early, (responses.frame.side >> 1)[matches.waiting])
     flow, count = np.unique(waiting, return_counts=True)
     flows.mark_unclean(np.intersect1d(flow[count > ORPHANS_MAX], early), "pairing")
+
+
+def _divide_pairs(requests: RequestColumns, responses: ResponseColumns, pairs: _Pairs) -> tuple[Bools, Bools]:
+    """Which pairs have a response before the request, and which have it behind the request."""
+    both = np.nonzero((pairs.request >= 0) & (pairs.response >= 0))[0]
+    asked_at = requests.frame.completed_by[pairs.request[both]]
+    is_before = responses.frame.completed_by[pairs.response[both]] < asked_at
+    is_early, is_in_order = np.zeros((2, len(pairs.request)), dtype=np.bool_)
+    is_early[both], is_in_order[both] = is_before, ~is_before
+    return is_early, is_in_order
 
 
 def _match_one_by_one(
@@ -209,11 +235,8 @@ def _number_requests(
     new = np.arange(old_count, len(requests.number))
     if not len(new) and not len(pairs.request):
         return requests
-    both = (pairs.request >= 0) & (pairs.response >= 0)
-    asked_at = requests.frame.completed_by[pairs.request]
-    answered_at = responses.frame.completed_by[pairs.response] if len(responses.correlation_id) else asked_at
-    is_early = both & (answered_at < asked_at)
-    closes = pairs.response[both & ~is_early]
+    is_early, is_in_order = _divide_pairs(requests, responses, pairs)
+    closes = pairs.response[is_in_order]
     is_open = requests.expects_response > 0
     is_open[pairs.request[is_early]] = False
     flow = np.concatenate([requests.frame.side[new] >> 1, responses.frame.side[closes] >> 1])
@@ -255,18 +278,12 @@ def _limit_orphans(responses: ResponseColumns, waiting: Ints) -> tuple[Ints, _Pa
     # Each is dropped when the one that comes so many places behind it in the same flow arrives.
     is_dropped = np.append(flow[ORPHANS_MAX:] == flow[:-ORPHANS_MAX], np.zeros(ORPHANS_MAX, dtype=np.bool_))
     dropped = np.nonzero(is_dropped)[0]
-    pairs = _Pairs(np.full(len(dropped), -1), waiting[dropped], moment[dropped + ORPHANS_MAX])
+    pairs = _Pairs(_none(dropped), waiting[dropped], moment[dropped + ORPHANS_MAX])
     return waiting[~is_dropped], pairs
 
 
-def _closing_pairs(rows: Ints, flow: Ints, moments: Mapping[int, int]) -> _Pairs:
-    """Requests without a response of flows that are closed."""
-    moment = np.array([moments[number] for number in flow.tolist()], dtype=np.int64)
-    return _Pairs(rows, np.full(len(rows), -1), moment)
-
-
 def _build_exchanges(
-    flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, pairs: _Pairs, closing: dict[int, int]
+    flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, pairs: _Pairs, closing: dict[int, FlowEnd]
 ) -> ExchangeColumns:
     """The exchanges of these pairs in the order of completion."""
     is_response_only = pairs.request < 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from kwire.capture.index.arrays import Ints, concatenate_rows
 from kwire.capture.index.flows.flow_pairing import FlowPairing
-from kwire.capture.index.flows.frame_columns import ResponseList
+from kwire.capture.index.flows.frame_columns import MessageTimes
 from kwire.capture.index.streams.stream_pieces import END_MOMENT
 from kwire.capture.kafka.exchange_pairing import DISORDER_NS
 
@@ -20,7 +20,7 @@ class PendingRequests:
     requests and responses are paired one by one up to each moment.
     """
 
-    def __init__(self, requests: ResponseList, orphans: ResponseList, found: ResponseList) -> None:
+    def __init__(self, requests: MessageTimes, orphans: MessageTimes, found: MessageTimes) -> None:
         """Args: requests: those that have a response, in order. orphans: responses of earlier spans without a request.
         found: responses of this span that are found for certain, in order; others are added.
         """
@@ -30,7 +30,7 @@ class PendingRequests:
         self._added: list[tuple[int, int, int]] = []
         self._added_ids: set[int] = set()
         self._pairing = FlowPairing()
-        self._paired_to = 0
+        self._paired = [0, 0]
         self._open: list[int] = []
         self._reached = 0
         has_repeated_ids = any(len(np.unique(each.ids)) < len(each.ids) for each in (requests, responses))
@@ -55,12 +55,12 @@ class PendingRequests:
     def _pair_up_to(self, moment: int) -> dict[int, int]:
         """The same with repeated ids."""
         pairing, events = self._pairing, list[tuple[int, bool, int, int]]()
-        for is_request, columns in ((True, self._requests), (False, self._answers)):
-            until = (columns.moments < moment) & (columns.moments >= self._paired_to)
-            rows = zip(*(column[until].tolist() for column in columns), strict=True)
-            events += [(when, is_request, number, ts) for when, number, ts in rows]
+        for place, columns in enumerate((self._answers, self._requests)):
+            begin, end = self._paired[place], int(np.searchsorted(columns.moments, moment))
+            rows = zip(*(column[begin:end].tolist() for column in columns), strict=True)
+            events += [(when, bool(place), number, ts) for when, number, ts in rows]
+            self._paired[place] = max(begin, end)
         events += [(when, False, number, ts) for when, number, ts in self._added]
-        self._paired_to = moment
         self._added.clear()
         for when, is_request, number, ts in sorted(events):
             add = pairing.add_request if is_request else pairing.add_response
@@ -68,7 +68,7 @@ class PendingRequests:
         return pairing.pending
 
 
-def _find_answers(requests: ResponseList, responses: ResponseList) -> Ints:
+def _find_answers(requests: MessageTimes, responses: MessageTimes) -> Ints:
     """By request, the moment of its response."""
     answered_at = np.full(len(requests.ids), _NEVER, dtype=np.int64)
     if not len(responses.ids):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints
+from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
     KIND_KEY,
@@ -17,13 +18,13 @@ from kwire.capture.index.flows.frame_columns import (
     FileWindow,
     FindOpenRequests,
     FragmentBuffer,
+    MessageTimes,
     OpenRequests,
     ReadAt,
-    ResponseList,
     StreamGapRow,
 )
 from kwire.capture.index.streams.flow_table import FlowTable
-from kwire.capture.index.streams.stream_pieces import CAUSES, SNAPLEN, StreamPieces
+from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, SNAPLEN, StreamPieces, moment_of
 from kwire.capture.kafka.frame_extractor import GAP_REASONS
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, FrameSearch, PartialFrameBudget
 from kwire.capture.kafka.heuristics import find_request
@@ -63,9 +64,13 @@ class ScanContext:
             return self.window.data[begin : begin + size]
         return self._read(at, size)
 
+    def fragment_kind(self, *, is_cut: bool) -> int:
+        """What is added to a side in `FragmentBuffer.side`. Args: is_cut: of frames that the snaplen cut."""
+        return KIND_KEY * (2 * (not self.is_request) + is_cut)
+
     def add_fragments(self, side: int, ranges: Sequence[tuple[int, int]]) -> int:
         """Add the fragments of a body; return its place as in `FrameColumns.at`."""
-        fragments, key = self.fragments, side + (0 if self.is_request else 2 * KIND_KEY)
+        fragments, key = self.fragments, side + self.fragment_kind(is_cut=False)
         at = -1 - fragments.first - len(fragments.at)
         fragments.at.extend(begin for begin, _ in ranges)
         fragments.size.extend(size for _, size in ranges)
@@ -84,9 +89,9 @@ class SideScan:
         regular: tuple[Bools, list[int]],
         rows: list[tuple[int, ...]],
     ) -> None:
-        """Args: regular: which pieces are regular if a frame begins there, corrected here; and the others.
-
-        rows: receives the frames that are found here: the columns of `FrameColumns`, and `FoundFrames.have`.
+        """Args: regular: whether each piece is exactly one frame, or one with its cut rest, if a frame begins with it;
+        set to False here where it does not. And the indexes of the others. rows: receives the frames that are found
+        here: the columns of `FrameColumns`, and `FoundFrames.have`.
         """
         self._context = context
         self._side = side
@@ -110,10 +115,10 @@ class SideScan:
         """The side sends responses. Args: words: by piece, the correlation id if it is a frame."""
         self._find_pending, self._words = find_pending, words
 
-    def run(self, closing: tuple[int, int] | None) -> StreamPieces | None:
+    def run(self, end: FlowEnd | None) -> StreamPieces | None:
         """Find the frames; return the pieces that belong to an incomplete one, or to a search.
 
-        Args: closing: moment and time of the end of the side, if it ends now.
+        Args: end: of the flow, if it ends now.
         """
         index, skip, count = 0, 0, len(self._offsets)
         while index < count:
@@ -132,12 +137,10 @@ class SideScan:
                 break
             index, skip = place
         if self._context.flows.unclean_reason[self._side >> 1]:
-            if self._search is not None:
-                self._search.search.clear()
-                del self._context.searches[self._side]
+            self._drop_search()
             return None
-        if closing is not None:
-            self._close(index, skip, *closing)
+        if end is not None:
+            self._close(index, skip, moment_of(end.number, CLOSED_FRAMES + (self._side & 1)), end.ts)
             return None
         return self._keep(index, skip)
 
@@ -145,12 +148,7 @@ class SideScan:
         """Take the frame that begins at a place; return the place after it, None if it is incomplete."""
         begin, ends = self._offsets[index] + skip, self._ends
         if self._ats[index] < 0:
-            if not self._begins_frame(index + 1):
-                self._start_search(index, begin, skip)
-            else:
-                kind, missing = CAUSES[self._ats[index]], self._sizes[index] - skip
-                gap = self._context.is_request, self._ts[index], begin - self._start, missing, 0
-                self._add_gap(*gap, kind, GAP_REASONS[kind], self._moments[index + 1])
+            self._skip_missing(index, skip)
             return index + 1, 0
         length, missing = self._read_length(index, skip)
         if missing is not None:
@@ -169,6 +167,16 @@ class SideScan:
         # The next piece may be the rest of a cut one, which was taken here.
         self._is_regular[index : last + 2 if self._ats[last + 1 : last + 2] == [SNAPLEN] else last + 1] = False
         return (last + 1, 0) if end == ends[last] else (last, end - self._offsets[last])
+
+    def _skip_missing(self, index: int, skip: int) -> None:
+        """Skip missing bytes of which no frame is known; the next one is searched for, if it is not obvious."""
+        begin = self._offsets[index] + skip
+        if not self._begins_frame(index + 1):
+            self._start_search(index, begin, skip)
+            return
+        kind, size = CAUSES[self._ats[index]], self._sizes[index] - skip
+        gap = self._context.is_request, self._ts[index], begin - self._start, size, 0, kind, GAP_REASONS[kind]
+        self._add_gap(*gap, self._moments[index + 1])
 
     def _begins_frame(self, index: int) -> bool:
         """Whether a piece is exactly one frame, as a search would find, too."""
@@ -283,14 +291,18 @@ class SideScan:
 
     def _end_search(self, moment: int) -> None:
         """End the search, and report what was lost or skipped."""
-        context = self._context
         assert self._search is not None
-        self._search.search.clear()
         gap = self._search.search.stream_gap()
         if gap is not None:
             self._add_gap(*gap[1:], moment)
-        self._search = None
-        del context.searches[self._side]
+        self._drop_search()
+
+    def _drop_search(self) -> None:
+        """End the search, if there is one."""
+        if self._search is not None:
+            self._search.search.clear()
+            self._search = None
+            del self._context.searches[self._side]
 
     def _pending_at(self, moment: int) -> dict[int, int]:
         """The pending requests at a moment, after all responses that were found so far."""
@@ -303,14 +315,14 @@ class SideScan:
         self._found.clear()
         return self._pending.at(moment)
 
-    def _regular_responses(self) -> ResponseList:
+    def _regular_responses(self) -> MessageTimes:
         """The responses in regular pieces."""
         pieces = self._pieces
         rows = np.nonzero(self._is_regular & (pieces.at >= 0))[0]
         # The second piece of a cut frame completes it.
         following = np.minimum(rows + 1, len(pieces.at) - 1)
         last = np.where(pieces.at[following] == SNAPLEN, following, rows)
-        return ResponseList(pieces.moment[last], self._words[rows], pieces.ts[last])
+        return MessageTimes(pieces.moment[last], self._words[rows], pieces.ts[last])
 
     def _close(self, index: int, skip: int, moment: int, ts: int) -> None:
         """The stream ends: report an incomplete frame as it is."""

@@ -41,7 +41,7 @@ class FlowPackets:
         return place < len(self._flow) and int(self._flow[place]) == flow
 
     def number_of(self, flow: int, arrival: int) -> int:
-        """The packet before which a flow had so many; 0 for one of an earlier span, `AFTER_CAPTURE` for a later one."""
+        """The packet of a flow before which it had so many; 0 in an earlier span, `AFTER_CAPTURE` in a later one."""
         place = int(np.searchsorted(self._flow, flow))
         stop = int(self._firsts[place + 1]) if place + 1 < len(self._firsts) else len(self._numbers)
         own = arrival - int(self._before[place])

@@ -1,8 +1,8 @@
 """The flows of a capture: their state between spans, as columns by flow and by side.
 
-A flow is all traffic between two endpoints, however many connections it has. It is clean while its packets show one
-connection from its SYN on, without loss, that uses the Kafka protocol from its first byte. The columnar reader can read
-clean flows; other flows have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their beginning.
+A flow is all traffic between two endpoints, however many connections it has. It is clean while columns can read it: one
+connection that uses the Kafka protocol from its first request on, with or without lost and cut packets. Other flows
+have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their beginning.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ from typing import cast
 import numpy as np
 
 from kwire.capture.index.arrays import Bools, Ints
+from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 
 UNCLEAN_REASONS = (
     "clean",
     "midstream",  # the SYN was not captured, and the sides could not be synchronized
     "reuse",  # a second connection between the endpoints
-    "snaplen",  # bytes of a payload were not captured
     "fragments",  # a payload arrived in IP fragments
-    "hole",  # bytes are missing at the end of a stream
-    "disorder",  # a gap was, or may have been, skipped before it was filled
-    "after_end",  # data after the end of the connection
+    "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
+    "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
     "not_kafka",  # the first bytes are not a Kafka request from the opener
-    "bad_length",  # a frame with an invalid length
+    "bad_length",  # a frame with an invalid length, or without all of its header
     "tokens",  # SASL tokens without headers (SaslHandshake version 0)
-    "pairing",  # responses do not follow requests one to one
+    "pairing",  # two open requests of one correlation id, or more early responses than may wait
     "waiting",  # too many pending requests
-    "cut",  # an incomplete frame, or an open gap, at the end
     "many",  # too many flows in the capture
     "old_header",  # a request header without a client id (ControlledShutdown version 0)
 )
@@ -50,7 +48,8 @@ def _by_side(initial: int) -> Ints:
 class FlowTable:
     """Columns by flow number, and by side number: twice the flow number, plus the side.
 
-    The class has the initial rows of one flow; each table has columns of its own.
+    The class has the initial rows of one flow; each table has columns of its own. closed_by: the packet that shows an
+    ended connection to be over. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`.
     """
 
     first_ts = _by_flow(2**63 - 1)
@@ -64,19 +63,19 @@ class FlowTable:
     read_stage = _by_flow(0)
     has_data = _by_flow(0)
     end_reason = _by_flow(0)
-    end_packet = _by_flow(2**62)
+    end_packet = _by_flow(AFTER_CAPTURE)
     end_ts = _by_flow(0)
     closed_by = _by_flow(-1)
     request_count = _by_flow(0)
     open_requests = _by_flow(0)
     last_answered = _by_flow(-1)
     start_seq = _by_side(-1)
-    syn_number = _by_side(2**62)
+    syn_number = _by_side(AFTER_CAPTURE)
     next_seq = _by_side(0)
     acked_seq = _by_side(-1)
     fin_seq = _by_side(-1)
     fin_ts = _by_side(0)
-    shown_ts = _by_side(0)
+    acked_ts = _by_side(0)
     last_data_ts = _by_side(0)
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from kwire.capture.index.arrays import Bools, Ints, find_groups, group_starts
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
+from kwire.capture.index.streams.connection_control import BEFORE_CAPTURE
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import RST_END, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segments, SideWalk, SpanPieces, Stream
@@ -31,10 +32,10 @@ from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 from kwire.capture.tcp.sequence_numbers import unwrap_seq
 from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
 
-# Above every difference of two sequence numbers of one span: separates the sides in running maxima.
-_SIDE_DISTANCE = 1 << 34
-# How far acknowledgements may advance in one span.
+# How far acknowledgements may advance in one span, and how far segments may be from where their stream continues.
 _ADVANCE_MAX = 1 << 30
+# Added for each side in running maxima, so that none reaches into the next side: far above both.
+_SIDE_DISTANCE = 1 << 34
 # How many segments may wait behind gaps in all flows together.
 _BUFFERED_TOTAL_MAX = 500_000
 
@@ -86,8 +87,8 @@ class Reassembler:
                 stream.skip_gap(moment, rows)
             if end[index] > stream.next:
                 # Of a side without any data only the other side's packets have a time.
-                shown_ts = flows.fin_ts[side] if flows.fin_seq[side] >= 0 else flows.shown_ts[side]
-                stream.add_missing(stream.last_ts or int(shown_ts), int(end[index]) - stream.next, LOST, moment, rows)
+                acked_ts = flows.fin_ts[side] if flows.fin_seq[side] >= 0 else flows.acked_ts[side]
+                stream.add_missing(stream.last_ts or int(acked_ts), int(end[index]) - stream.next, LOST, moment, rows)
             flows.next_seq[side] = stream.next
         return stream_pieces.piece_columns(rows)
 
@@ -140,7 +141,7 @@ def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arriv
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]
     # Only another connection, whose SYN was not captured, sends numbers this far back, or ahead.
-    start = np.where(flows.syn_number[side] == 0, 0, flows.start_seq[side])
+    start = np.where(flows.syn_number[side] == BEFORE_CAPTURE, 0, flows.start_seq[side])
     oldest = np.maximum(flows.next_seq[side] - RESENT_DISTANCE_MAX // 2, start)
     is_far = (offset + size + missing < oldest) | (offset - flows.next_seq[side] > RESENT_DISTANCE_MAX)
     flows.mark_unclean(flow[chosen][is_far], "reuse")
@@ -189,7 +190,7 @@ class _AckHistory:
         self.side, self.number, self._ts = other[rows], headers.number[rows], headers.ts[rows]
         before = flows.acked_seq[self.side]
         gain = unwrap_seq(headers.ack[rows], before) - before
-        # Beyond this the numbers of one span may wrap.
+        # Beyond this the next numbers of the span may wrap.
         flows.mark_unclean(self.side[np.abs(gain) > _ADVANCE_MAX] >> 1, "disorder")
         gain = np.maximum(gain, 0)
         group = np.cumsum(group_starts(self.side), dtype=np.int64) * _SIDE_DISTANCE
@@ -214,7 +215,7 @@ class _AckHistory:
         reached = np.maximum.reduceat(np.where(self.acked > before, np.arange(len(before)), -1), firsts)
         has_gain = reached >= 0
         self._flows.acked_seq[sides[has_gain]] = self.acked[last[has_gain]]
-        self._flows.shown_ts[sides[has_gain]] = self._ts[reached[has_gain]]
+        self._flows.acked_ts[sides[has_gain]] = self._ts[reached[has_gain]]
 
 
 class _GapTimes:

@@ -28,7 +28,7 @@ SkipNumber = Callable[[int, int, int], int]
 Args: the side; where the gap begins; the number in its flow of the first packet behind it.
 """
 
-_SEQ = itemgetter(0)
+_OFFSET = itemgetter(0)
 
 
 class Segment(NamedTuple):
@@ -59,7 +59,7 @@ class Buffer:
         else:
             parts = _new_parts(segments, new)
         for part in parts:
-            insort(segments, part, key=_SEQ)
+            insort(segments, part, key=_OFFSET)
             self.size += part.size
 
     @property
@@ -118,9 +118,10 @@ class SpanPieces:
 
 
 class Stream:
-    """One stream while its segments are treated one by one. next: its next byte. last_ts: of the latest one.
+    """One stream while its segments are treated one by one, as `TcpStreamReassembler` treats all of them.
 
-    not_before: the moment of the latest piece.
+    next: its next byte. last_ts: of the latest one. not_before: the moment of the latest piece; later pieces of the
+    stream have no earlier moment.
     """
 
     def __init__(self, side: int, next_offset: int, last_ts: int, buffer: Buffer) -> None:
@@ -293,7 +294,7 @@ class SideWalk:
 def _new_parts(buffered: list[Segment], new: Segment) -> list[Segment]:
     """The parts of a segment that lie between those that are buffered."""
     at, end = new.offset, new.offset + new.size
-    index = max(bisect_left(buffered, at, key=_SEQ) - 1, 0)
+    index = max(bisect_left(buffered, at, key=_OFFSET) - 1, 0)
     parts: list[Segment] = []
     while index < len(buffered) and buffered[index].offset < end:
         offset, size = buffered[index][:2]
