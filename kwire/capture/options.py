@@ -80,6 +80,11 @@ class Options:
     name: str | None = None
     """Value of the column `file`; the path by default."""
 
+    @property
+    def has_key_logs(self) -> bool:
+        """Whether TLS connections will be decrypted."""
+        return bool(self.tls_keylog or self.followed_keylogs)
+
     def __post_init__(self) -> None:
         """Every edition is read with the versions that Kafka 4.0 removed, so that they need no edition of their own."""
         if self.edition == REMOVED_EDITION:

@@ -46,7 +46,7 @@ def outcomes_from_segments(
     Args: keys: the secrets of TLS connections. level: for `flows` and `packets` the outcomes are connections as they
         end, and packets, without exchanges. decoder: completes the exchanges afterwards; None decodes all of them.
     """
-    if options.tls_keylog or options.followed_keylogs:
+    if options.has_key_logs:
         require_cryptography()
     if level in traffic_rows.TRAFFIC_LEVELS:
         return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))
@@ -58,7 +58,7 @@ def exchanges_with_ends(
     segments: Iterable[Segment | CaptureIssue], options: Options, keys: KeyLog
 ) -> Iterator[Outcome | FlowClosed]:
     """Outcomes of the level `messages` as they complete, and the end of each connection behind its exchanges."""
-    if options.tls_keylog:
+    if options.has_key_logs:
         require_cryptography()
     return pair_with_ends(extract_frames(reassemble_streams(segments), options, keys), options)
 

@@ -32,7 +32,7 @@ from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
-from kwire.capture.tls.followed_key_log import open_key_log
+from kwire.capture.tls.followed_key_log import open_key_log, read_current_secrets
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def read_events(
         return progressive_events(
             path,
             source,
-            options,
+            read_current_secrets(options),
             level,
             conditions,
             columns=columns,

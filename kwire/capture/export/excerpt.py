@@ -84,7 +84,7 @@ class Excerpt:
 
     def read_outcomes(self, source: Source, options: Options, keys: KeyLog) -> Iterator[Outcome]:
         """Yield the outcomes of a capture. Each may be selected until the next one is requested."""
-        if options.tls_keylog or options.followed_keylogs:
+        if options.has_key_logs:
             require_cryptography()
         self._connections, self._buffered, self._buffered_size = {}, {}, 0
         events = self._read_events(

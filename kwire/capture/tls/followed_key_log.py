@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +43,20 @@ def find_waiting(paths: Iterable[str]) -> list[str]:
 
 
 def open_key_log(options: Options) -> KeyLog:
-    """The secrets that the options give, or name the files of."""
+    """The secrets of the options: those that they contain, and those of files, which are read as they grow."""
     files = options.followed_keylogs
     return FollowedKeyLog(files, options.tls_keylog) if files else KeyLog(options.tls_keylog)
+
+
+def read_current_secrets(options: Options) -> Options:
+    """The options for an input that is complete: they contain the secrets that followed files have now."""
+    if not options.followed_keylogs:
+        return options
+    texts = [options.tls_keylog]
+    for path in options.followed_keylogs:
+        with suppress(FileNotFoundError):
+            texts.append(Path(path).read_text("latin-1"))
+    return replace(options, tls_keylog="\n".join(texts), followed_keylogs=())
 
 
 class FollowedKeyLog(KeyLog):
@@ -66,7 +79,7 @@ class FollowedKeyLog(KeyLog):
 
 
 class _GrowingKeyLog:
-    """One file, up to where it was read."""
+    """One file, and the position up to which it was read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
