@@ -20,6 +20,8 @@ _DETAIL = "packets were captured twice, as at a mirror port; each is read once"
 
 SEQUENCE_FLAGS = 0x03
 """FIN and SYN, which take a sequence number."""
+IDENTIFICATION_SHIFT = 16
+"""A mark is a TCP checksum, and above these bits an IP identification."""
 NO_MARK = -1
 """The mark of a packet that is no copy of any other: it came in fragments."""
 
@@ -28,7 +30,7 @@ _Key = tuple[Endpoint, Endpoint, int, int, int, int, int, int, int]
 
 def make_mark(identification: int, checksum: int) -> int:
     """What distinguishes packets with equal sequence numbers: IP identification, 0 without one, and TCP checksum."""
-    return identification << 16 | checksum
+    return identification << IDENTIFICATION_SHIFT | checksum
 
 
 class CopyFilter:
@@ -44,7 +46,7 @@ class CopyFilter:
     def is_copy(self, segment: Segment, mark: int) -> bool:
         """Whether a segment is a copy of one before it. Args: mark: as `make_mark` returns it."""
         size = len(segment.payload)
-        has_identification = mark >> 16 > 0
+        has_identification = mark >> IDENTIFICATION_SHIFT > 0
         if mark == NO_MARK or not (has_identification or size or segment.missing or segment.flags & SEQUENCE_FLAGS):
             return False
         _, _, source, target, seq, ack, flags, _, missing, number, window = segment

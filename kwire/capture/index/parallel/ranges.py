@@ -105,7 +105,7 @@ def _scan_range(
     columns.add_column("flow.words", ids.endpoint_table().reshape(-1))
     columns.add_column("flow.firsts", firsts)
     columns.add_column("flow.counts", counts)
-    # Packets at its begin may be copies of packets of the range before, which the join finds.
+    # Packets at its beginning may be copies of packets of the range before, which the join finds.
     columns.add_column("copies.head", header_pass.copies.head.to_words())
     columns.add_column("copies.latest", header_pass.copies.latest.to_words())
     # Fragments were deferred; what is reported here are the counts of packets in unsupported tunnels, and of copies.
@@ -144,7 +144,7 @@ class RangeFile:
         return columns["flow.words"].reshape(-1, 5), columns["flow.firsts"], columns["flow.counts"]
 
     def read_copy_keys(self) -> tuple[CopyKeys, CopyKeys]:
-        """The keys at the begin and at the end of the range, as in `CopyFinder`."""
+        """The keys at the beginning and at the end of the range, as in `CopyFinder`."""
         head, latest = (CopyKeys.from_words(self._columns[f"copies.{name}"]) for name in ("head", "latest"))
         return head, latest
 

@@ -9,17 +9,30 @@ import numpy as np
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, Words, concatenate_rows
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.model import CaptureIssue
-from kwire.capture.network.packet_copies import DISTANCE_MAX, MARKED_NS, SEQUENCE_FLAGS, UNMARKED_NS, copies_issue
+from kwire.capture.network.packet_copies import (
+    DISTANCE_MAX,
+    IDENTIFICATION_SHIFT,
+    MARKED_NS,
+    SEQUENCE_FLAGS,
+    UNMARKED_NS,
+    copies_issue,
+)
 
 # Slots of the table that finds possible copies, for each packet.
 _SLOTS_PER_PACKET = 8
+# Odd factors of a multiplicative hash.
 _FACTORS = [
     np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 ]
+# Where mark and window begin in the first word of `CopyKeys`; below them are the flags (8 bits) and the side.
+_MARK_SHIFT, _WINDOW_SHIFT = 25, 9
 
 
 class CopyKeys(NamedTuple):
-    """What identifies packets, one row each: number and time, three words of the headers, and the endpoints."""
+    """What identifies packets, one row each: number and time, three words of the headers, and the endpoints.
+
+    mark: with window, flags and side. sequence: with the acknowledgement. size: of the captured and missing payload.
+    """
 
     number: Ints
     ts: Ints
@@ -52,13 +65,12 @@ NO_KEYS = CopyKeys(NO_NUMBERS, NO_NUMBERS, _NO_WORDS, _NO_WORDS, _NO_WORDS, _NO_
 def copy_keys(headers: PacketHeaders, marks: Ints) -> tuple[Ints, CopyKeys]:
     """The rows of packets that may have copies, and their keys. Args: marks: as `make_mark` returns them."""
     has_sequence = (headers.captured + headers.missing > 0) | (headers.flags & SEQUENCE_FLAGS > 0)
-    rows = np.nonzero((marks >> 16 > 0) | ((marks >= 0) & has_sequence))[0]
+    rows = np.nonzero((marks >> IDENTIFICATION_SHIFT > 0) | ((marks >= 0) & has_sequence))[0]
     chosen, mark = headers.select(rows), marks[rows]
     return rows, CopyKeys(
         chosen.number,
         chosen.ts,
-        (mark << 16 | chosen.window).astype(np.uint64) << np.uint64(9)
-        | (chosen.flags << 1 | chosen.side).astype(np.uint64),
+        (mark << _MARK_SHIFT | chosen.window << _WINDOW_SHIFT | chosen.flags << 1 | chosen.side).astype(np.uint64),
         (chosen.seq << 32 | chosen.ack).astype(np.uint64),
         (chosen.captured << 32 | chosen.missing).astype(np.uint64),
         chosen.ends,
@@ -75,7 +87,8 @@ def find_copies(keys: CopyKeys) -> Bools:
     is_equal = (keys.ends[before] == keys.ends[after]).all(axis=1)
     for column in (keys.mark, keys.sequence, keys.size):
         is_equal &= column[before] == column[after]
-    time_max = np.where(keys.mark[after] >> np.uint64(41) > 0, MARKED_NS, UNMARKED_NS)
+    identification = keys.mark[after] >> np.uint64(_MARK_SHIFT + IDENTIFICATION_SHIFT)
+    time_max = np.where(identification > 0, MARKED_NS, UNMARKED_NS)
     is_equal &= keys.number[after] - keys.number[before] <= DISTANCE_MAX
     is_equal &= np.abs(keys.ts[after] - keys.ts[before]) <= time_max
     is_copy[after[is_equal]] = True

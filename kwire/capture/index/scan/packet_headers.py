@@ -13,6 +13,7 @@ import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Bytes, Ints, Words, concatenate_rows
 from kwire.capture.index.scan.spans import Span
+from kwire.capture.network.packet_copies import IDENTIFICATION_SHIFT
 from kwire.capture.network.packet_dissector import LINKS
 from kwire.capture.network.tunnels import CARRIERS, LENGTH_MAX, SHIMS, UDP_PORTS
 
@@ -232,7 +233,7 @@ def _parse_tcp(span: Span, ip_packets: _IpPackets) -> tuple[Bools, ScannedPacket
         captured=captured,
         missing=end - begin - captured,
     )
-    return is_unusual, ScannedPackets(headers, identification[tcp] << 16 | _read_u16(rows, 16))
+    return is_unusual, ScannedPackets(headers, identification[tcp] << IDENTIFICATION_SHIFT | _read_u16(rows, 16))
 
 
 def _order_endpoints(addresses: Words, source_port: Words, target_port: Words) -> tuple[Ints, Words]:
