@@ -75,7 +75,7 @@ def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmen
     exchanges = renumber_client_ids(midstream.exchanges, writer.clients, builder.client_ids)
     writer.write_midstream(midstream._replace(exchanges=exchanges))
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
-    writer.write_end({**flows, "words": words}, end._replace(exchanges=unanswered), builder.gaps(), fragmented)
+    writer.write_end({**flows, "words": words}, unanswered, end.fragments, builder.gaps(), fragmented)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

@@ -11,7 +11,6 @@ from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
-from kwire.capture.index.flows.flow_builder import SpanResult
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
@@ -79,12 +78,20 @@ class IndexWriter:
         write_exchanges(self.columns, number, _numbered(exchanges))
 
     def write_end(
-        self, flows: dict[str, Column], end: SpanResult, gaps: list[StreamGapRow], fragmented: Sequence[bytes]
+        self,
+        flows: dict[str, Column],
+        unanswered: ExchangeColumns,
+        fragments: BodyFragments,
+        gaps: list[StreamGapRow],
+        fragmented: Sequence[bytes],
     ) -> None:
-        """Write the columns of all flows, what the capture's end completes, all gaps, and payloads of IP fragments."""
-        unanswered = end.exchanges
+        """Write what is known at the end of the capture.
+
+        Args: flows: the columns of all flows. unanswered, fragments: what the end completes, as in `write_span`. gaps:
+        of all flows. fragmented: payloads that came in IP fragments.
+        """
         self._gaps = gaps
-        self._write_fragments(end.fragments, len(self._spans))
+        self._write_fragments(fragments, len(self._spans))
         reasons = flows["unclean_reason"]
         if len(reasons) > OPEN_MAX:
             # The streaming pipeline drops the connections that were idle longest.

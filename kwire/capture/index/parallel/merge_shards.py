@@ -13,7 +13,7 @@ from kwire.capture.index.build import renumber_client_ids
 from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows import message_columns
-from kwire.capture.index.flows.flow_builder import LIMITS, SpanResult
+from kwire.capture.index.flows.flow_builder import LIMITS
 from kwire.capture.index.flows.frame_columns import MIDSTREAM_FRAGMENTS_START, BodyFragments, FrameColumns, sort_gaps
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
@@ -68,8 +68,8 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     exchanges = renumber_client_ids(midstream.exchanges, writer.clients, texts)
     writer.write_midstream(midstream._replace(exchanges=exchanges))
     gaps = sort_gaps(gap for shard in shards for gap in shard.read_gaps())
-    end = SpanResult(unanswered, end_fragments, LIMITS, 0)
-    writer.write_end(_merge_flow_columns(joined, shards), end, gaps, joined.read_fragmented_payloads())
+    flows, fragmented = _merge_flow_columns(joined, shards), joined.read_fragmented_payloads()
+    writer.write_end(flows, unanswered, end_fragments, gaps, fragmented)
     writer.write_metadata(joined.index)
 
 
