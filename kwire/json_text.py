@@ -27,7 +27,7 @@ from kwire.records import Codec
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 from kwire.redact import CONFIG_MESSAGES, SECRET_FIELDS
 from kwire.registry import codec_of_version
-from kwire.schema import FieldSpec, MessageSpec, edition_of_version, load_schema
+from kwire.schema import FieldSpec, MessageSpec, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWri
     """
     if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_version(name, version).readers:
         return None
-    spec = load_schema(name, edition_of_version(name, version))
+    spec = _schema_of_version(name, version)
     if NATIVE is not None:
         native = _native_writer(spec, version, is_escaped=is_escaped)
         return None if native is None else native.write
@@ -72,7 +72,7 @@ def json_texts_writer(name: str, version: int, *, is_escaped: bool = False) -> J
     if write is None:
         return None
     if NATIVE is not None:
-        native = _native_writer(load_schema(name, edition_of_version(name, version)), version, is_escaped=is_escaped)
+        native = _native_writer(_schema_of_version(name, version), version, is_escaped=is_escaped)
         return None if native is None else native.write_each
 
     def write_each(data: bytes, offsets: tuple[int, ...]) -> list[str | None]:
@@ -86,6 +86,10 @@ def json_texts_writer(name: str, version: int, *, is_escaped: bool = False) -> J
         return texts
 
     return write_each
+
+
+def _schema_of_version(name: str, version: int) -> MessageSpec:
+    return load_schema(name, codec_of_version(name, version).edition)
 
 
 def _compiled_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:

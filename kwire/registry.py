@@ -64,12 +64,16 @@ def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
 
     Raises: UnsupportedVersion when there is no such edition or message.
     """
-    require_edition(edition, name)
-    dotted = next((MODULES[layer][name] for layer in LAYERS[edition] if name in MODULES[layer]), None)
+    dotted = _find_module(name, edition)
     if not dotted:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     codecs: dict[str, Codec] = import_module(dotted).CODECS
     return codecs[name]
+
+
+def _find_module(name: str, edition: str) -> str | None:
+    require_edition(edition, name)
+    return next((MODULES[layer][name] for layer in LAYERS[edition] if name in MODULES[layer]), None)
 
 
 # Bounded: a capture may have any versions.
@@ -82,8 +86,7 @@ def codec_of_version(name: str, version: int, edition: str = DEFAULT_EDITION) ->
     """
     if name not in MODULES[REMOVED_EDITION]:
         return codec_of_name(name, edition)
-    require_edition(edition, name)
-    if not any(MODULES[layer].get(name) for layer in LAYERS[edition]):
+    if not _find_module(name, edition):
         return codec_of_name(name, REMOVED_EDITION)
     codec = codec_of_name(name, edition)
     if version in codec.readers:

@@ -11,7 +11,6 @@ from kwire.errors import MissingExtra
 if TYPE_CHECKING:
     from types import ModuleType
 
-
 #: The extra that captures need.
 CAPTURES = "captures"
 _PACKAGES = ("numpy", "pyarrow")
@@ -23,9 +22,9 @@ def has_captures() -> bool:
 
 
 def explain_missing(what: str, error: ModuleNotFoundError) -> ImportError:
-    """The error to raise for one of an import: it names the extra if that has the missing package.
+    """The error to raise where an import failed: it names the extra `captures` if that has the missing package.
 
-    Args: what: what needs the extra, as the beginning of the message.
+    Args: what: what needs the extra, as the beginning of the message. error: of the import.
     """
     return MissingExtra(what, CAPTURES) if error.name in _PACKAGES else error
 

@@ -53,9 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(spec: MessageSpec, version: int | None, edition: str) -> Iterator[str]:
     removed = removed_versions(spec.name, edition)
-    if version in removed or not spec.versions:
-        edition, removed = REMOVED_EDITION if removed else edition, NONE
-        spec = load_schema(spec.name, edition)
+    if version in removed or (removed and not spec.versions):
+        spec, edition, removed = load_schema(spec.name, REMOVED_EDITION), REMOVED_EDITION, NONE
     if version is not None and version not in spec.versions:
         what = f"has the versions {spec.versions} in edition {edition}, not {version}"
         raise UnsupportedVersion(spec.name, what)

@@ -36,7 +36,7 @@ _STRUCT_SIZE = 2000
 
 
 class _ConnectionGaps:
-    """The gaps in both sides of one connection; what is sent while one is open is in an interrupted view.
+    """Finds where the gaps in both directions of one connection begin and end.
 
     A gap begins with the last frame before it, since what is missing may have been sent then, and ends with the first
     frame behind it.

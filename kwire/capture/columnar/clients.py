@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.kafka.exchange import Client
+from kwire.capture.kafka.exchange_pairing import IDENTIFYING_API_KEYS
 from kwire.capture.kafka.message_decoder import API_VERSIONS, MessageDecoder
 from kwire.capture.kafka.sasl import find_principal
 from kwire.capture.model import Flow, Frame
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
-_IDENTIFYING_API_KEYS = (_SASL_HANDSHAKE, API_VERSIONS, _SASL_AUTHENTICATE)
 _NO_CLIENT = Client()
 _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 
@@ -40,7 +40,7 @@ class ClientMap:
         identifying: dict[int, list[_IdentifyingExchange]] = {}
         for part in (*range(len(index.spans)), -1):
             exchanges = index.read_exchanges(part)
-            is_identifying = np.isin(exchanges.request.api_key, _IDENTIFYING_API_KEYS) & chosen[exchanges.flow]
+            is_identifying = np.isin(exchanges.request.api_key, IDENTIFYING_API_KEYS) & chosen[exchanges.flow]
             for flow, row in _exchange_rows(exchanges.select(np.nonzero(is_identifying)[0])):
                 identifying.setdefault(flow, []).append(row)
         for flow, rows in identifying.items():

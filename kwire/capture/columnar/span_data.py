@@ -58,11 +58,11 @@ class SpanReader:
 
         Args: frames: those that will be read; data far from all of them may be left out.
         """
-        if part < 0:
-            # What the end of the capture completes is in the last span, if it is not far from everything.
-            part = len(self._index.spans) - 1
-        if part < 0:
+        if not self._index.spans:
             return NO_DATA
+        if part < 0:
+            # What the end of the capture completes has no span of its own; the last one has the data closest to it.
+            part = len(self._index.spans) - 1
         base, size = self._index.spans[part]
         fragments = _Fragments.of_part(self._index, part)
         split = fragments.find_frames(frames, base, size)

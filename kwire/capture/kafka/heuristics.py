@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kwire import registry
+from kwire.capture.kafka.message_decoder import API_VERSIONS
 from kwire.codec import decode_lenient
 from kwire.errors import WireError
 from kwire.headers import decode_request_header
@@ -42,7 +43,7 @@ _PENDING_MAX = 256
 # Limit of decodings for one search, since zeros or crafted bytes may have many candidates.
 _CANDIDATES_MAX = 64
 _FIRST_SHARE_API = 76
-_PRODUCE, _API_VERSIONS = 0, 18
+_PRODUCE = 0
 # Versions 0 to 2 of ApiVersions have no body; an old librdkafka sends four zero bytes behind version 0.
 _API_VERSIONS_WITHOUT_BODY = 2
 # Produce before version 3 has no transactional id.
@@ -161,7 +162,7 @@ def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     except WireError:
         return False
     if decoded.warnings:
-        is_padded = api_key == _API_VERSIONS and version <= _API_VERSIONS_WITHOUT_BODY and not any(frame[offset:])
+        is_padded = api_key == API_VERSIONS and version <= _API_VERSIONS_WITHOUT_BODY and not any(frame[offset:])
         return is_padded and bool(client_size > 0) and _has_client_text(data, at)
     return _is_sensible(decoded.message)
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # Limit of the decompressed size of one batch.
 _RECORDS_SIZE_MAX = 128 * 1024 * 1024
-TIMESTAMP_MAX = 253_402_300_799_999
 # The format of record batches; the formats before it were single messages, or a compressed set of them.
 _MAGIC_OF_BATCHES = 2
+TIMESTAMP_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999, the latest that RFC 3339, Python and Spark (towards Python) support."""
 TIMESTAMP_TYPES = {0: "create", 1: "append"}
 
