@@ -48,7 +48,7 @@ def test_a_cluster_that_starts_loads_no_codec_no_schema_and_no_handler() -> None
     assert early == []
     assert messages == ["kwire.messages.index", "kwire.messages.header"]
     assert handlers == []
-    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 133
+    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 130
 
 
 def test_the_command_that_starts_loads_no_method_of_a_cluster_and_collects_no_garbage_of_imports() -> None:
@@ -56,4 +56,4 @@ def test_the_command_that_starts_loads_no_method_of_a_cluster_and_collects_no_ga
 
     assert _NOT_FOR_THE_COMMAND.isdisjoint(loaded)
     assert (is_collecting, is_frozen) == ("True", "True")
-    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 125
+    assert len([name for name in loaded if name.startswith(("kwire", "mockbroker"))]) < 122
