@@ -315,7 +315,7 @@ class Core:
         self._process_ready()
 
     def next_deadline_ms(self, *, until_ms: int | None = None) -> int | None:
-        """The time of the next deadline that `advance` runs, or None. until_ms: the last one of interest."""
+        """The time of the next deadline that `advance` runs, or None. until_ms: as of `Deadlines.next_ms`."""
         return self._deadlines.next_ms(now_ms=self.now_ms, until_ms=until_ms)
 
     def next_awaited_ms(self) -> int | None:

@@ -40,7 +40,7 @@ class Deadlines:
         self._failed = FailedComponents(requests.errors)
 
     def next_ms(self, *, now_ms: int, until_ms: int | None = None) -> int | None:
-        """The time of the next deadline, or None. until_ms: a later one may be replaced by any later time before it."""
+        """The time of the next deadline, or None. until_ms: the last time of interest, see `next_until`."""
         call_ms = self._channel.next_deadline_ms()
         if until_ms is not None:
             return self.next_until(until_ms, call_ms, now_ms=now_ms)

@@ -47,7 +47,8 @@ class TopicChange(Enum):
     LEADER_CHANGED = "leader changed"
 
 
-#: Gets the change, its topic, and the partitions that are new, have another leader or are gone.
+#: Gets the change, its topic, and the partitions that are new, have another leader or are gone; all that are left when
+#: added ones were removed again.
 TopicListener = Callable[[TopicChange, Topic, Sequence[Partition]], None]
 #: The id of a topic, and the indexes of its partitions that have changed; None: the topic as a whole.
 ChangedIndexes = tuple[bytes, tuple[int, ...] | None]
@@ -314,7 +315,7 @@ class ClusterImage(msgspec.Struct):
     def _notify(self, change: TopicChange, topic: Topic, partitions: Sequence[Partition]) -> None:
         self.version += 1
         if self.changed_topics is not None:
-            is_whole = change in (TopicChange.CREATED, TopicChange.DELETED) or partitions is topic.partitions
+            is_whole = partitions is topic.partitions  # It is new or deleted, or has fewer partitions.
             indexes = None if is_whole else tuple(partition.index for partition in partitions)
             self.changed_topics.append((topic.topic_id, indexes))
         if change is TopicChange.CREATED:

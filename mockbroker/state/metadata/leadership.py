@@ -86,7 +86,7 @@ def change_partition(
     election: ElectionType | None = None,
     crashed: int | None = None,
 ) -> None:
-    """Plan a change as `plan_change`, and apply it."""
+    """Change a partition towards a target as far as the rules allow. The arguments are those of `plan_change`."""
     planned = plan_change(metadata, topic, partition, target, rules, election=election, crashed=crashed)
     apply_change(metadata, planned)
 
@@ -125,13 +125,16 @@ def plan_change(
         last_known = (partition.leader,)
     elif rules.has_elr and has_new_leader_epoch and leader != NO_LEADER:
         last_known = ()
-    wanted = (isr, target.replicas, target.adding, target.removing, elr, last_known)
-    values = {name: value for name, value in zip(_FIELDS, wanted, strict=True) if getattr(partition, name) != value}
+    wanted = {
+        "isr": isr,
+        "replicas": target.replicas,
+        "adding": target.adding,
+        "removing": target.removing,
+        "elr": elr,
+        "last_known_elr": last_known,
+    }
+    values = {name: value for name, value in wanted.items() if getattr(partition, name) != value}
     return PlannedChange(topic, partition, values, leader if has_new_leader_epoch else None)
-
-
-#: The fields of a partition that a change sets, without its leader.
-_FIELDS = ("isr", "replicas", "adding", "removing", "elr", "last_known_elr")
 
 
 def apply_change(metadata: ClusterImage, planned: PlannedChange) -> None:
