@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kwire.records import Record
-from mockbroker.sim.delivery_model import DeliveryModel
+from mockbroker.sim.delivery_model import DeliveryModels
 from mockbroker.sim.logs.state_topic import NewBatches
 from mockbroker.sim.simulated_topics import DELETED_TOPIC, QUEUE_NAMES
 from mockbroker.sim.violation import Violation
@@ -33,7 +33,7 @@ class DeadLetterChecker:
     short time around one, a dead letter may be missing or twice in the queue, as in Kafka.
     """
 
-    def __init__(self, core: Core, models: Mapping[ShareKey, DeliveryModel], count: Callable[[str], None]) -> None:
+    def __init__(self, core: Core, models: DeliveryModels, count: Callable[[str], None]) -> None:
         self._core = core
         self._models = models
         self._count = count

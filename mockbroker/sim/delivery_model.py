@@ -219,6 +219,10 @@ class DeliveryModel:
         self.first_offset = start_offset
 
 
+#: By group, topic id and partition index: a `ShareKey`, or the same as a plain tuple.
+DeliveryModels = dict[tuple[str, bytes, int], DeliveryModel]
+
+
 def _is_complete(stored: StoredState, offset: int) -> bool:
     is_terminal = any(batch.first <= offset <= batch.last and batch.state != 0 for batch in stored.batches)
     return offset < stored.start_offset or is_terminal

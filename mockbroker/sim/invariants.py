@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
-from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel
+from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel, DeliveryModels
 from mockbroker.sim.logs.log_contents import LogContentsReader
 from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.logs.state_topic import ControlRecords, StateTopic, StoredStart
@@ -36,7 +36,7 @@ class Invariants:
     def __init__(self, core: Core, logs: ObservedLogs, coverage: Coverage, disk: SimulatedDisk | None = None) -> None:
         self._set_core(core)
         self._logs = logs
-        #: The version of the logs at the last check, and whether it was another one before.
+        #: The version of the logs at the last check, and whether they had changed since the one before.
         self._logs_version, self._are_logs_new = -1, True
         self._disk = disk
         self._coverage = coverage
@@ -47,7 +47,7 @@ class Invariants:
         self._controls = ControlRecords()
         #: Share partitions with a stored state that is not checked yet, as they have no coordinator.
         self._stale: set[ShareKey] = set()
-        self.models: dict[ShareKey, DeliveryModel] = {}
+        self.models: DeliveryModels = {}
         self.dead_letters = DeadLetterChecker(core, self.models, coverage.count)
         self._checkers: dict[tuple[int, ShareKey], PartitionChecker] = {}
         self._loaded: set[ShareKey] = set()
@@ -70,10 +70,10 @@ class Invariants:
         self.dead_letters.record_disturbance()
         self._checkers.clear()
         self._log_reader.forget_versions()
-        for key, model in self.models.items():
-            self._stale.add(key)
+        for model in self.models.values():
+            self._stale.add(model.key)
             if not model.is_deleted:
-                self.update_limit(key.group_id)
+                self.update_limit(model.key.group_id)
             if is_crash:
                 model.stored = None
         if is_crash:
@@ -228,7 +228,7 @@ class Invariants:
         followed_count, queues_version = 0, self._find_queues_version()
         for node_id, partitions in self._share_partitions():
             for partition in partitions:
-                model = self.models.get(partition.key)  # type: ignore[call-overload] # The key is a plain tuple.
+                model = self.models.get(partition.key)
                 if model is not None and not model.is_deleted:
                     followed_count += self._check_partition(node_id, model.key, partition, queues_version)
         if followed_count != len(self._checkers):
@@ -268,10 +268,10 @@ class Invariants:
         for checker in self._checkers.values():
             checker.check_archived()
         self.dead_letters.check_complete()
-        for key, model in self.models.items():
+        for model in self.models.values():
             if not model.is_deleted:
                 sends_markers = self._rules.acquisition.marker_reader is None
-                model.check_complete(stuck_offset=self._stuck.get(key), sends_markers=sends_markers)
+                model.check_complete(stuck_offset=self._stuck.get(model.key), sends_markers=sends_markers)
                 self._count("state deleted late", int(model.was_deleted_late))
 
     def fetch_positions(self) -> list[tuple[int, int]]:

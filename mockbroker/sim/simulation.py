@@ -11,6 +11,7 @@ from mockbroker.sim.disk.disk_clients import DiskClients
 from mockbroker.sim.faults import Faults
 from mockbroker.sim.member import Member
 from mockbroker.sim.operator import Operator
+from mockbroker.sim.partition_checker import LOCK_MS_MAX
 from mockbroker.sim.producer import Producer
 from mockbroker.sim.random_choice import perform_action
 from mockbroker.sim.simulated_cluster import SimulatedCluster
@@ -20,7 +21,6 @@ from mockbroker.sim.violation import SeedFailed, Violation
 #: The time at the end after which locks, sessions and retries are over.
 _SETTLE_MS = 120_000
 _MAX_DRAIN_ROUNDS = 400
-_MAX_LOCK_MS = 45_000
 #: The number of rounds without a record after which a group is drained.
 _EMPTY_ROUNDS = 3
 
@@ -117,7 +117,7 @@ class Simulation:
             if empty_rounds == _EMPTY_ROUNDS:
                 return
             # Records acquired below the log start block the window until their lock ends: nothing acknowledges them.
-            self.cluster.advance(_MAX_LOCK_MS)
+            self.cluster.advance(LOCK_MS_MAX)
             if member.holds_records:
                 empty_rounds = 0  # Their response has waited for a write of the state, which waited for the disk.
         raise AssertionError(f"{member.member_id} does not finish")

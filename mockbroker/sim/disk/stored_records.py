@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import NamedTuple
 
 from kwire.records import parse_header
 from mockbroker.sim.simulated_topics import COMPACTED_TOPIC
@@ -16,13 +15,6 @@ from mockbroker.state.storage.partition_log import PartitionLog
 _PRODUCED_FROM = 17
 
 
-class _AcknowledgedBatch(NamedTuple):
-    """The bytes of a batch from its checksum on, which do not change. topic: its name."""
-
-    topic: str
-    data: bytes
-
-
 class StoredRecords:
     """Follows all topics. find_log: the log of a partition, None if its topic does not exist."""
 
@@ -31,7 +23,8 @@ class StoredRecords:
     ) -> None:
         self._find_log = find_log
         self._count = count
-        self._batches: dict[TopicPartitionKey, dict[int, _AcknowledgedBatch]] = {}
+        # By partition and base offset the bytes that do not change, and the name of the topic.
+        self._batches: dict[TopicPartitionKey, dict[int, bytes]] = {}
         self._names: dict[TopicPartitionKey, str] = {}
         self._deleted: set[str] = set()
 
@@ -40,8 +33,7 @@ class StoredRecords:
         self._count("batch acknowledged")
         key = (topic.topic_id, partition_index)
         self._names[key] = topic.name
-        batches = self._batches.setdefault(key, {})
-        batches[base_offset] = _AcknowledgedBatch(topic.name, batch[_PRODUCED_FROM:])
+        self._batches.setdefault(key, {})[base_offset] = batch[_PRODUCED_FROM:]
 
     def start_deletion(self, topic: str) -> None:
         """An administrator deletes a topic: from now on it may be missing."""
@@ -58,20 +50,20 @@ class StoredRecords:
 
     def _forget_topic(self, key: TopicPartitionKey) -> None:
         del self._batches[key]
-        name = self._names[key]  # Retention may have deleted all of its batches.
+        name = self._names.pop(key)
         if name not in self._deleted:
             raise Violation(f"{name}-{key[1]} does not exist any more, with all of its acknowledged records")
 
-    def _check_log(self, key: TopicPartitionKey, log: PartitionLog, batches: dict[int, _AcknowledgedBatch]) -> None:
-        cleaned_to = log.segments.cleaned_to or 0
+    def _check_log(self, key: TopicPartitionKey, log: PartitionLog, batches: dict[int, bytes]) -> None:
+        name, cleaned_to = self._names[key], log.segments.cleaned_to or 0
         for offset in [offset for offset in batches if offset < max(log.start_offset, cleaned_to)]:
             del batches[offset]  # Deleted, or perhaps compacted: they may be there again after a crash, or not.
-        for offset, batch in batches.items():
-            if batch.topic == COMPACTED_TOPIC and log.end_offset > offset:
+        for offset, data in batches.items():
+            if name == COMPACTED_TOPIC and log.end_offset > offset:
                 continue  # How far it is compacted may not have been on the disk when the machine crashed.
             stored = next(islice(log.batches_from(offset), 1), None)
-            where = f"{batch.topic}-{key[1]} offset {offset}, which was acknowledged"
+            where = f"{name}-{key[1]} offset {offset}, which was acknowledged"
             if stored is None or stored.base_offset != offset:
                 raise Violation(f"{where}: not in the log of {log.start_offset} to {log.end_offset}")
-            if bytes(stored.raw)[_PRODUCED_FROM:] != batch.data:
+            if bytes(stored.raw)[_PRODUCED_FROM:] != data:
                 raise Violation(f"{where}: another batch is stored there, {parse_header(bytes(stored.raw))}")
