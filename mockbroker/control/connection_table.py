@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple, Protocol
 
+from mockbroker.control.events.event_hub import ReaderLimits
+
 
 class HttpLimits(NamedTuple):
     """Limits of connections and of streams of events.
 
-    connections, streams: in all. client_connections, client_streams: of one address. head_s, body_s: how long the head
+    connections: in all. client_connections: of one address. streams: those of events. head_s, body_s: how long the head
     and the body of a request may take to arrive, seconds. keep_alive_s: how long a connection may stay open without a
     request, seconds. stalled_s: how long a client may read nothing of a response, seconds.
     """
 
     connections: int = 1024
     client_connections: int = 512
-    streams: int = 256
-    client_streams: int = 128
+    streams: ReaderLimits = ReaderLimits()
     head_s: float = 10.0
     body_s: float = 30.0
     keep_alive_s: int = 30

@@ -23,7 +23,7 @@ except ImportError as error:
 
 from mockbroker.control.connection_table import ConnectionTable, HttpLimits
 from mockbroker.control.control_socket import bind_control, control_url
-from mockbroker.control.events.event_hub import EventHub, ReaderLimits
+from mockbroker.control.events.event_hub import EventHub
 from mockbroker.log.subjects import CONTROL
 from mockbroker.net.event_loops import new_event_loop
 
@@ -151,8 +151,7 @@ class ControlServer:
 
     async def _serve(self) -> None:
         assert self._socket is not None
-        streams = ReaderLimits(self._limits.streams, self._limits.client_streams)
-        self._loop, self._hub = asyncio.get_running_loop(), EventHub(self._cluster, limits=streams)
+        self._loop, self._hub = asyncio.get_running_loop(), EventHub(self._cluster, limits=self._limits.streams)
         self._stop = self._loop.create_future()
         context = self._api.context(self._cluster, self._hub, self._api, self._shut_down)
         config = uvicorn.Config(

@@ -110,6 +110,7 @@ class DeferredControl:
             CONTROL.error("the control at %(url)s cannot be served: %(cause)s", error, url=self._url, cause=repr(error))
             sock.close()
             return
-        self._server = server
         if self._is_stopped:
             server.stop(0)
+        else:
+            self._server = server

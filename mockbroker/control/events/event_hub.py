@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,7 +72,6 @@ class EventHub:
         self._source = EventSource(self.ring, self._notify_from_cluster)
         self._limits = limits
         self._readers: set[EventReader] = set()
-        self._counts: Counter[str] = Counter()
         self._session = secrets.token_hex(4)
         self._end_timer: asyncio.TimerHandle | None = None
         self._kinds: frozenset[str] = frozenset()
@@ -97,13 +95,12 @@ class EventHub:
     async def add_reader(self, kinds: frozenset[str], position: int | None = None, *, client: str = "") -> EventReader:
         """Add a reader, behind an event or from now on. Raises: TooManyReadersError."""
         limits = self._limits
-        if self._counts[client] >= limits.client_readers:
+        if sum(reader.client == client for reader in self._readers) >= limits.client_readers:
             raise TooManyReadersError(f"{client or 'this client'} has {limits.client_readers} streams open already")
         if len(self._readers) >= limits.readers:
             raise TooManyReadersError(f"{limits.readers} streams are open already")
         reader = EventReader(kinds, -1, client)
         self._readers.add(reader)
-        self._counts[client] += 1
         if self._end_timer is not None:
             self._end_timer.cancel()
             self._end_timer = None
@@ -117,11 +114,7 @@ class EventHub:
 
     def remove_reader(self, reader: EventReader) -> None:
         """Remove a reader; after the last one, recording goes on for a time."""
-        if reader in self._readers:
-            self._readers.remove(reader)
-            self._counts[reader.client] -= 1
-            if not self._counts[reader.client]:
-                del self._counts[reader.client]
+        self._readers.discard(reader)
         if not self._readers and self._end_timer is None:
             self._end_timer = self._loop.call_later(self._linger_s, self._end_recording)
 

@@ -14,6 +14,7 @@ import pytest
 from mockbroker import Cluster
 from mockbroker.control.connection_table import HttpLimits
 from mockbroker.control.control_server import ControlServer
+from mockbroker.control.events.event_hub import ReaderLimits
 from mockbroker.control.options import ControlOptions
 from mockbroker.control.routes import CLUSTER_API
 from tests.support.brokers.control_client import ControlClient
@@ -154,7 +155,7 @@ def _open_stream(address: tuple[str, int], source: str) -> socket.socket:
 
 
 def test_a_client_with_many_streams_of_events_is_refused_more_and_others_are_served() -> None:
-    limits = HttpLimits(streams=8, client_streams=4)
+    limits = HttpLimits(streams=ReaderLimits(readers=8, client_readers=4))
     with _control(limits) as (client, address), ExitStack() as stack:
         streams = [stack.enter_context(_open_stream(address, "127.0.0.1")) for _ in range(4)]
         assert {_read_until(each, b"event: start")[:15] for each in streams} == {b"HTTP/1.1 200 OK"}
@@ -175,7 +176,7 @@ def test_a_client_with_many_streams_of_events_is_refused_more_and_others_are_ser
 
 
 def test_streams_that_end_at_once_do_not_count() -> None:
-    with _control(HttpLimits(client_streams=4)) as (_, address), ExitStack() as stack:
+    with _control(HttpLimits(streams=ReaderLimits(client_readers=4))) as (_, address), ExitStack() as stack:
         for _ in range(40):
             _open_stream(address, "127.0.0.1").close()
 
