@@ -12,7 +12,7 @@ SOURCES := kwire mockbroker tools tests
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 # The release of Kafka that `make oracle` compares with.
 RELEASE ?= 4.4
-# Where Python is configured to write no bytecode, each process of the tests would compile their sources anew.
+# Where Python is configured to write no bytecode, each process of the tests would compile their sources again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 

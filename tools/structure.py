@@ -26,7 +26,10 @@ FORBIDDEN = re.compile(
 )
 #: Standard terms that contain one of them: dead-letter queues, and a property of CSS.
 EXEMPT_LINES = re.compile(r"dead.?letter|letter-spacing", re.IGNORECASE)
-TEXT_SUFFIXES = (".py", ".json", ".md", ".sh", ".cfg", ".toml", ".html", ".css", ".js", ".java", ".go", ".rs", ".yaml")
+TEXT_SUFFIXES = (
+    *(".py", ".json", ".md", ".sh", ".cfg", ".toml", ".html", ".css", ".js", ".java", ".go", ".rs", ".yaml"),
+    *("Makefile", ".ci/run"),
+)
 
 
 #: Recordings of real brokers.
