@@ -39,7 +39,7 @@ from tests.support.captures.capture_files import (
     build_pcap,
     read_ip_packets,
 )
-from tests.support.captures.index_captures import keep_direction
+from tests.support.captures.index_captures import keep_direction, mirror_packets
 from tests.support.captures.tls_captures import record_tls_capture
 
 pytestmark = pytest.mark.slow
@@ -134,11 +134,6 @@ def reorder_packets(packets: list[CapturedPacket], rng: random.Random) -> list[C
 
 def duplicate_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
     return [each for packet in packets for each in [packet] * rng.choice((1, 1, 2))]
-
-
-def mirror_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
-    copies = [each._replace(ts=each.ts + rng.randrange(3_000_000)) for each in packets]
-    return sorted([*packets, *copies], key=lambda each: each.ts)
 
 
 def keep_one_direction(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:

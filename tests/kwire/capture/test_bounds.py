@@ -28,6 +28,7 @@ from tests.support.captures.capture_files import (
     read_capture_rows,
 )
 from tests.support.captures.conversations import produce_request
+from tests.support.captures.index_captures import keep_direction
 
 pytestmark = pytest.mark.slow
 
@@ -83,8 +84,7 @@ def test_requests_without_responses_share_a_memory_limit(monkeypatch: pytest.Mon
     connection = CapturedConnection().open()
     for number in range(600):
         connection.send_requests(produce_request(number, bytes(50_000)))
-    one_sided = [each for each in connection.packets if each.data[22:24] == (9092).to_bytes(2, "big")]
-    data = build_pcap(one_sided)
+    data = build_pcap(keep_direction(connection.packets, from_client=True))
 
     assert peak_memory_of(data) > 25 * MIB
     monkeypatch.setattr(exchange_pairing, "PENDING_SIZE_MAX", 2 * MIB)

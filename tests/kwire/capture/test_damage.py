@@ -28,7 +28,7 @@ from tests.support.captures.capture_files import (
     read_ip_packets,
 )
 from tests.support.captures.conversations import produce_request
-from tests.support.captures.index_captures import assert_rows_of_pipeline, connection_with_exchanges
+from tests.support.captures.index_captures import assert_rows_of_pipeline, connection_with_exchanges, keep_direction
 
 pytestmark = pytest.mark.slow
 
@@ -219,9 +219,8 @@ def test_packets_cut_by_the_snaplen_have_correct_frame_sizes() -> None:
 
 
 def test_a_capture_of_one_direction_is_read() -> None:
-    to_broker = [each for each in PACKETS if struct.unpack_from(">H", each.data, 22)[0] == 21092]
-    asked = read_capture_rows(build_pcap(to_broker))
-    to_clients = build_pcap([each for each in PACKETS if each not in to_broker])
+    asked = read_capture_rows(build_pcap(keep_direction(PACKETS, from_client=True)))
+    to_clients = build_pcap(keep_direction(PACKETS, from_client=False))
     responses = read_capture_rows(to_clients, ports=frozenset({21092}))
 
     assert Counter(row["status"] for row in asked if row["api_key"] is not None) == {"no_response": len(ORIGINAL)}
@@ -241,8 +240,7 @@ def test_a_gap_of_the_side_that_was_not_captured_has_the_time_of_the_packet_that
 ) -> None:
     connection = connection_with_exchanges(3)
     packets = connection.close().packets if is_closed else connection.packets
-    broker_port = b"\x23\x84"
-    seen = [each for each in packets if (each.data[22:24] == broker_port) == from_client]
+    seen = keep_direction(packets, from_client=from_client)
     capture, options = build_pcap(seen), Options(bodies=False, sessions=False, ports=frozenset({9092}))
     [gap] = [row for row in read_rows(capture, "messages", options) if row["status"] == "gap"]
 

@@ -55,7 +55,7 @@ def test_an_impaired_copy_has_no_exchange_that_the_original_lacks(name: str) -> 
 
     for way in IMPAIRMENTS:
         rows = impaired_captures.read_impaired(name, way)
-        # The note about packets that were captured twice has no connection.
+        # The row about packets that were captured twice has no connection.
         good = [row for row in rows if row["status"] == "ok" and row["conn_id"] is not None]
         assert {_exchange(row) for row in good} <= known
         assert len(good) == len({_exchange(row) for row in good})

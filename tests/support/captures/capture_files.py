@@ -32,6 +32,11 @@ def read_ip_packets(path: Path = SHARE) -> list[CapturedPacket]:
     return [CapturedPacket(each.ts, each.data[14:]) for each in read_packets(path) if isinstance(each, Packet)]
 
 
+def with_identification(captured: CapturedPacket, number: int) -> CapturedPacket:
+    """The packet with another identification of its IPv4 header: not a copy of it, but sent again."""
+    return captured._replace(data=captured.data[:4] + struct.pack(">H", number) + captured.data[6:])
+
+
 def convert_to_ipv6(packet: bytes, extensions: bytes = b"", first: int = 6) -> bytes:
     """Convert an IPv4 packet to IPv6 with mapped addresses; `first` is the number of the first extension header."""
     size = (packet[0] & 15) * 4

@@ -18,7 +18,7 @@ from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from tests.support import needs
 from tests.support.captures.capture_files import CAPTURES, CapturedPacket, build_pcap, read_ip_packets
-from tests.support.captures.index_captures import keep_direction
+from tests.support.captures.index_captures import keep_direction, mirror_packets
 
 PINNED = Path(__file__).with_suffix(".json")
 FILES = ("aio", "ck", "ckz", "jshare", "kpy", "share", "tlskey", "txn")
@@ -49,10 +49,9 @@ def duplicate_packets(packets: list[CapturedPacket], rng: random.Random) -> Part
     return [[each for packet in packets for each in [packet] * rng.choice((1, 1, 2))]]
 
 
-def mirror_packets(packets: list[CapturedPacket], rng: random.Random) -> Parts:
+def add_copies(packets: list[CapturedPacket], rng: random.Random) -> Parts:
     """Every packet was captured twice, the copy up to 3 ms later."""
-    copies = [packet._replace(ts=packet.ts + rng.randrange(3_000_000)) for packet in packets]
-    return [sorted([*packets, *copies], key=lambda packet: packet.ts)]
+    return [mirror_packets(packets, rng)]
 
 
 def drop_responses(packets: list[CapturedPacket], rng: random.Random) -> Parts:
@@ -81,7 +80,7 @@ IMPAIRMENTS: dict[str, Callable[[list[CapturedPacket], random.Random], Parts]] =
     "lossy": drop_packets,
     "reordered": delay_packets,
     "doubled": duplicate_packets,
-    "mirrored": mirror_packets,
+    "mirrored": add_copies,
     "one direction": drop_responses,
     "snaplen": cut_packets,
     "midstream": drop_beginning,

@@ -124,10 +124,11 @@ def _repeat_packets(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     return [copy for index, each in enumerate(packets) for copy in [each] * (1 + (index % 7 == 0))]
 
 
-def _mirror_packets(packets: list[CapturedPacket]) -> list[CapturedPacket]:
-    """Each packet twice, as at a mirror port; the copies come up to 3 ms later, and in another order."""
-    chance = random.Random(9)
-    copies = [each._replace(ts=each.ts + chance.randrange(3_000_000)) for each in packets]
+def mirror_packets(
+    packets: list[CapturedPacket], chance: random.Random, delay_ns_max: int = 3_000_000
+) -> list[CapturedPacket]:
+    """Each packet twice, as at a mirror port; the copies come less than this later, and in another order."""
+    copies = [each._replace(ts=each.ts + chance.randrange(delay_ns_max)) for each in packets]
     return sorted([*packets, *copies], key=lambda each: each.ts)
 
 
@@ -282,7 +283,7 @@ def _build_pcapng(packets: list[CapturedPacket], order: str, options: bytes | No
 IMPAIRED: dict[str, Callable[[list[CapturedPacket]], list[CapturedPacket]]] = {
     "loss": _lose_packets,
     "copies": _repeat_packets,
-    "mirror": _mirror_packets,
+    "mirror": lambda packets: mirror_packets(packets, random.Random(9)),
     "requests only": lambda packets: keep_direction(packets, from_client=True),
     "responses only": lambda packets: keep_direction(packets, from_client=False),
     "swaps": _swap_packets,

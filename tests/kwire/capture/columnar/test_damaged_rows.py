@@ -7,7 +7,12 @@ import pytest
 from kwire.capture.columnar import damaged_rows
 from kwire.capture.rows.columns import level_columns
 from tests.support.captures.capture_files import CAPTURES
-from tests.support.captures.index_captures import assert_rows_of_pipeline, copy_connections, lose_packets
+from tests.support.captures.index_captures import (
+    assert_rows_of_pipeline,
+    copy_connections,
+    lose_packets,
+    unclean_reasons,
+)
 
 NAMES = [column.name for column in level_columns("messages") if not column.name.startswith(("body_", "session_"))]
 
@@ -33,8 +38,10 @@ def test_incomplete_exchanges_are_built_by_columns_as_one_by_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("snaplen", [60, 75, 100])
-def test_flows_whose_requests_are_cut_inside_their_headers_are_left_to_the_pipeline(snaplen: int) -> None:
+@pytest.mark.parametrize(("snaplen", "reason"), [(60, "not_kafka"), (75, "clean"), (100, "clean")])
+def test_requests_that_are_cut_inside_their_headers_have_the_rows_of_the_pipeline(snaplen: int, reason: str) -> None:
     capture = lose_packets(copy_connections(CAPTURES / "small_share.pcap", 13), 0.0, snaplen=snaplen)
 
+    # Some connections of this capture began before it.
+    assert set(unclean_reasons(capture)) == {reason, "midstream"}
     assert_rows_of_pipeline(capture, names=NAMES)

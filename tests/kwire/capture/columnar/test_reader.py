@@ -134,6 +134,8 @@ def test_exchanges_of_flows_with_loss_are_decoded_together_as_one_by_one(
     capture = lose_packets(copy_connections(path, 13, noise=0.02), share, snaplen=snaplen)
     options = Options(sessions=False)
 
+    # The others lost their first request, or began before the capture.
+    assert index.build_index(capture).is_clean.mean() > 0.8
     check_columnar_rows(capture, "messages", options, CHOICES[choice])
     check_columnar_rows(capture, "messages", options, None)
 

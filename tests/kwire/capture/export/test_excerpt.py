@@ -36,6 +36,7 @@ from tests.support.captures.capture_files import (
     build_section,
     comparable_exchanges,
     read_capture_rows,
+    with_identification,
 )
 from tests.support.captures.impaired_captures import UNENCRYPTED_FILES, impaired_copies
 
@@ -177,7 +178,7 @@ def test_sequence_numbers_may_wrap() -> None:
 def test_packets_that_were_sent_again_are_written_and_copies_are_not() -> None:
     data = CapturedConnection().open().exchange(request_frame(1), response_frame(1)).packets
     copy = data[3]._replace(ts=data[3].ts + 1)
-    again = copy._replace(data=copy.data[:4] + b"\xff\xff" + copy.data[6:])
+    again = with_identification(copy, 0xFFFF)
     for second, count in ((again, 2), (copy, 1)):
         written, _ = write_excerpt(build_pcap([*data[:4], second, *data[4:]]), lambda _: True)
 

@@ -22,11 +22,12 @@ from tests.support.captures.capture_files import (
     build_pcap,
     convert_to_ipv6,
     read_ip_packets,
+    with_identification,
 )
-from tests.support.captures.index_captures import assert_rows_of_pipeline, connection_with_exchanges
+from tests.support.captures.index_captures import assert_rows_of_pipeline, connection_with_exchanges, mirror_packets
 from tests.support.captures.range_indexes import SPAN_SIZE, assert_indexes_equal, build_by_size
 
-MICROSECOND, SECOND = 1_000, 1_000_000_000
+MICROSECOND = 1_000
 Mirror = Callable[[list[CapturedPacket]], list[CapturedPacket]]
 
 
@@ -54,9 +55,7 @@ def mirror_one_direction(packets: list[CapturedPacket]) -> list[CapturedPacket]:
 
 def mirror_late(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     """Each copy comes some packets later, in another order."""
-    chance = random.Random(1)
-    copies = [delayed(packet, chance.randrange(30_000 * MICROSECOND)) for packet in packets]
-    return sorted([*packets, *copies], key=lambda each: each.ts)
+    return mirror_packets(packets, random.Random(1), 30_000 * MICROSECOND)
 
 
 def mirror_with_hops(packets: list[CapturedPacket]) -> list[CapturedPacket]:
@@ -72,10 +71,7 @@ MIRRORS: list[Mirror] = [mirror_adjacent, mirror_one_direction, mirror_late, mir
 
 def marked(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     """With an IP identification for each packet, also for those that the system sends with 0."""
-    return [
-        each._replace(data=each.data[:4] + struct.pack(">H", 1 + number % 65_535) + each.data[6:])
-        for number, each in enumerate(packets)
-    ]
+    return [with_identification(each, 1 + number % 65_535) for number, each in enumerate(packets)]
 
 
 def rows_without_numbers(capture: bytes, level: str) -> list[dict[str, object]]:
@@ -94,7 +90,7 @@ def copy_issues(capture: bytes) -> list[object]:
 
 
 @pytest.mark.parametrize("mirror", MIRRORS)
-def test_a_mirrored_capture_has_the_rows_of_the_capture_and_one_note(mirror: Mirror) -> None:
+def test_a_mirrored_capture_has_the_rows_of_the_capture_and_one_about_its_copies(mirror: Mirror) -> None:
     packets = marked(read_ip_packets())
     plain, mirrored = build_pcap(packets), build_pcap(mirror(packets))
 
@@ -128,7 +124,7 @@ def test_without_an_identification_packets_with_data_are_copies_if_they_follow_a
         (lambda packet: packet, 0),
         (lambda packet: delayed(packet, packet_copies.MARKED_NS), 0),
         (lambda packet: delayed(packet, packet_copies.MARKED_NS + MICROSECOND), 1),
-        (lambda packet: packet._replace(data=packet.data[:4] + b"\x7f\x7f" + packet.data[6:]), 1),
+        (lambda packet: with_identification(packet, 0x7F7F), 1),
         (lambda packet: packet._replace(data=packet.data[:36] + b"\x7f\x7f" + packet.data[38:]), 1),
     ],
     ids=["copy", "late copy", "too late", "other identification", "other checksum"],

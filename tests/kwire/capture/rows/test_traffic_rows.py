@@ -23,6 +23,7 @@ from tests.support.captures.capture_files import (
     build_pcap,
     read_capture_rows,
     read_ip_packets,
+    with_identification,
 )
 from tests.support.captures.tls_captures import record_tls_capture
 
@@ -157,11 +158,7 @@ def test_ended_by_is_the_sender_of_the_first_fin_or_rst(how: str, by_client: boo
 def test_a_retransmission_is_not_a_packet_out_of_order() -> None:
     packets = exchange_packets(4)
     # A copy of the packet would have its IP identification.
-    twice = [
-        *packets[:4],
-        packets[3]._replace(data=packets[3].data[:4] + b"\xff\xff" + packets[3].data[6:]),
-        *packets[4:],
-    ]
+    twice = [*packets[:4], with_identification(packets[3], 0xFFFF), *packets[4:]]
     # The second request comes after the third: it is out of order, not retransmitted.
     ts = packets[4].ts
     overtaken = [*packets[:5], packets[7]._replace(ts=ts + MS), packets[5]._replace(ts=ts + 2 * MS)]

@@ -337,13 +337,13 @@ def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
                 number += add_fetch(talk, number, topic_id)
             number += add_names(talk, number, **{f"name{port}-{number}": other})
         talks.append(talk.close().packets)
-    clean, lossy = talks
-    return clean, lossy[:3] + lossy[4:]
+    clean, unclean = talks
+    return clean, unclean[:3] + unclean[4:]
 
 
 def test_names_are_shared_with_connections_that_are_not_clean() -> None:
-    clean, lossy = mixed_connections()
-    shifted = [packet._replace(ts=packet.ts + 500_000) for packet in lossy]
+    clean, unclean = mixed_connections()
+    shifted = [packet._replace(ts=packet.ts + 500_000) for packet in unclean]
     capture = build_pcap(sorted(clean + shifted, key=lambda packet: packet.ts))
     assert sorted(unclean_reasons(capture))[0] == "clean"
     assert len(set(unclean_reasons(capture))) == 2

@@ -70,7 +70,8 @@ def test_rows_of_generated_damage_are_those_of_the_pipeline(name: str, seed: int
 def test_rows_of_other_levels_are_those_of_the_pipeline(name: str, share: float, snaplen: int, level: str) -> None:
     capture = lose_packets(copy_connections(CAPTURES / f"small_{name}.pcap", 3), share, snaplen=snaplen)
 
-    assert build_index(capture).is_clean.any()
+    # The others lost their first request, or began before the capture.
+    assert build_index(capture).is_clean.mean() > 0.8
     assert_rows_of_pipeline(capture, level, Options())
 
 
@@ -95,19 +96,18 @@ def without(packets: list[CapturedPacket], *places: int) -> bytes:
     return build_pcap(packet for place, packet in enumerate(packets) if place not in places)
 
 
-def test_a_flow_without_one_packet_is_recovered_whichever_it_is() -> None:
+def test_a_flow_without_one_packet_is_read_by_columns_unless_it_is_the_first_request() -> None:
     packets = build_exchanges(60).close().packets
-    missed = [place for place in range(len(packets)) if not _is_recovered(packets, place)]
+    missed = [place for place in range(len(packets)) if not _is_clean_without(packets, place)]
 
     # Without its first request a connection is not known to be Kafka.
     assert missed == [3]
 
 
-def _is_recovered(packets: list[CapturedPacket], place: int) -> bool:
+def _is_clean_without(packets: list[CapturedPacket], place: int) -> bool:
     capture = without(packets, place)
     assert_rows_of_pipeline(capture)
-    index = build_index(capture)
-    return bool(index.is_clean.all())
+    return bool(build_index(capture).is_clean.all())
 
 
 def test_more_lost_requests_than_responses_may_wait() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.kafka.exchange_pairing import ORPHANS_MAX
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
     FILES,
@@ -59,7 +60,7 @@ def test_responses_may_precede_several_requests_and_be_reordered(span_size: int)
         assert_rows_of_pipeline(capture)
 
 
-def test_a_response_long_before_its_request_is_none_of_it() -> None:
+def test_a_response_long_before_a_request_does_not_belong_to_it() -> None:
     packets = connection_with_exchanges(10).close().packets
     late = [packet._replace(ts=packet.ts + 200_000_000) for packet in packets[8:]]
     capture = build_pcap(swap_packets([*packets[:8], *late], 7, 8))
@@ -74,7 +75,8 @@ def test_responses_without_a_request_have_rows(count: int) -> None:
     capture = build_pcap(connection.packets)
 
     assert unclean_reasons(capture) == ["clean"]
-    assert_rows_of_pipeline(capture)
+    rows = assert_rows_of_pipeline(capture)
+    assert [row["correlation_id"] for row in rows if row["status"] == "no_request"] == [77] * count
 
 
 def test_of_two_early_responses_of_one_id_the_last_belongs_to_the_request() -> None:
@@ -84,14 +86,18 @@ def test_of_two_early_responses_of_one_id_the_last_belongs_to_the_request() -> N
     capture = build_pcap(connection.packets)
 
     assert unclean_reasons(capture) == ["clean"]
-    assert_rows_of_pipeline(capture)
+    rows = assert_rows_of_pipeline(capture)
+    found = [(row["status"], row["req_packet"], row["resp_packet"]) for row in rows if row["correlation_id"] == 5]
+    assert sorted(found, key=repr) == [("no_request", None, 6), ("ok", 8, 7)]
 
 
 def test_a_late_identifying_request_is_left_to_the_pipeline() -> None:
     packets = read_ip_packets(FILES[0])
     head = next(place for place, packet in enumerate(packets) if packet.data[56:58] == b"\0\x12")
+    capture = build_pcap(swap_packets(packets, head, head + 2))
 
-    assert_rows_of_pipeline(build_pcap(swap_packets(packets, head, head + 2)))
+    assert unclean_reasons(capture)[0] == "not_kafka"
+    assert_rows_of_pipeline(capture)
 
 
 @pytest.mark.parametrize("span_size", [SPAN_SIZE, 8_192], indirect=True)
@@ -105,10 +111,13 @@ def test_captures_with_many_reordered_packets(span_size: int) -> None:
         assert_rows_of_pipeline(build_pcap(moved))
 
 
-@pytest.mark.parametrize("count", [200, 300])
-def test_more_early_responses_than_may_wait(count: int) -> None:
+@pytest.mark.parametrize(("count", "reason"), [(ORPHANS_MAX - 56, "clean"), (ORPHANS_MAX + 44, "pairing")])
+def test_the_oldest_early_responses_have_no_request_when_too_many_wait(count: int, reason: str) -> None:
     connection = connection_with_exchanges(1)
     ids = range(1, count + 1)
     connection.send_responses(*map(response_bytes, ids)).send_requests(*map(request_bytes, ids))
+    capture = build_pcap(connection.packets)
 
-    assert_rows_of_pipeline(build_pcap(connection.packets))
+    assert unclean_reasons(capture) == [reason]
+    statuses = [row["status"] for row in assert_rows_of_pipeline(capture)]
+    assert statuses.count("no_request") == statuses.count("no_response") == max(0, count - ORPHANS_MAX)

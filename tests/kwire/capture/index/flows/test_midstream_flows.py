@@ -15,13 +15,14 @@ from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_flow_batches
 from kwire.capture.rows.columns import level_columns
-from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
+from tests.support.captures.capture_files import CapturedConnection, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
     FILES,
     IMPAIRED,
     assert_rows_of_pipeline,
     batch_rows,
     connection_with_exchanges,
+    keep_direction,
     request_bytes,
     response_bytes,
     unclean_reasons,
@@ -134,11 +135,10 @@ def test_a_midstream_flow_above_a_limit_is_left_to_the_pipeline(monkeypatch: pyt
 
 
 def test_a_connection_captured_in_one_direction_is_left_to_the_pipeline() -> None:
-    packets = connection_with_exchanges(40).packets[3:]
-    client_packets = [each for each in packets if CapturedPacket(*each).data[20:22] == struct.pack(">H", 40_000)]
+    capture = build_pcap(keep_direction(connection_with_exchanges(40).packets[3:], from_client=True))
 
-    assert unclean_reasons(build_pcap(client_packets)) == ["midstream"]
-    assert_same(build_pcap(client_packets))
+    assert unclean_reasons(capture) == ["midstream"]
+    assert_same(capture)
 
 
 def test_midstream_flows_of_an_index_read_from_its_sidecar(tmp_path: Path) -> None:
