@@ -71,9 +71,6 @@ def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmen
     """Finish the flows, and write them with everything that follows the spans; `words` are their endpoints."""
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
-    midstream = builder.midstream_exchanges()
-    exchanges = renumber_client_ids(midstream.exchanges, writer.clients, builder.client_ids)
-    writer.write_midstream(midstream._replace(exchanges=exchanges))
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
     writer.write_end({**flows, "words": words}, unanswered, end.fragments, builder.gaps(), fragmented)
 

@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 # A request and its response may lie in two spans.
 _PAGES_MAX = 4
 # Columns of flows and of spans are small and read often.
-_CACHED_COLUMNS = ("flow.", "fragments.first", "parts.last", "-2.completed_by")
+_CACHED_COLUMNS = ("flow.", "fragments.first", "parts.last")
 
 
 class BadColumnsError(ValueError):

@@ -13,7 +13,6 @@ from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
 from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.tcp.reassembly import OPEN_MAX
@@ -105,11 +104,6 @@ class IndexWriter:
             self.columns.add_column(f"flow.{name}", flows[name])
         for number, payload in enumerate(fragmented):
             self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
-
-    def write_midstream(self, midstream: MidstreamExchanges) -> None:
-        """Write the exchanges of midstream flows, after all spans; client ids as in `write_span`."""
-        write_exchanges(self.columns, column_schema.MIDSTREAM_PART, midstream.exchanges)
-        self._write_fragments(midstream.fragments, len(self._spans) + 1)
 
     def write_metadata(self, metadata: dict[str, Any]) -> None:
         """Set the metadata of the index, with client ids, spans and gaps added."""

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from kwire.capture.files.source import source_name
 from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import Bools, Ints
-from kwire.capture.index.column_schema import MIDSTREAM_PART, PacketColumns, read_exchanges
+from kwire.capture.index.column_schema import PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
-from kwire.capture.index.flows.frame_columns import MIDSTREAM_FRAGMENTS_START, StreamGapRow
+from kwire.capture.index.flows.frame_columns import StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
-from kwire.capture.index.flows.message_columns import ExchangeColumns, concatenate_exchanges
+from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
@@ -157,25 +157,11 @@ class Index:
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that a span completes, of flows that were clean then; -1: the requests without a response."""
-        exchanges, midstream = read_exchanges(self.columns, part), self._midstream_rows(part)
-        if not midstream:
-            return exchanges
-        rows = read_exchanges(self.columns, MIDSTREAM_PART).select(np.array(midstream))
-        merged = concatenate_exchanges([exchanges, rows])
-        return merged.select(np.argsort(merged.completed_by, kind="stable"))
-
-    def _midstream_rows(self, part: int) -> range:
-        """Which exchanges of the midstream part were completed in a span."""
-        completed_by, lasts = self.columns[f"{MIDSTREAM_PART}.completed_by"], self.columns["parts.last"]
-        if part == column_schema.UNANSWERED_PART:
-            return range(int(np.searchsorted(completed_by, lasts[-1] if len(lasts) else 0, "right")), len(completed_by))
-        first = int(np.searchsorted(completed_by, lasts[part - 1], "right")) if part else 0
-        return range(first, int(np.searchsorted(completed_by, lasts[part], "right")))
+        return read_exchanges(self.columns, part)
 
     def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""
-        # Fragments of midstream flows have a page of their own after all others.
-        firsts = np.append(self.columns["fragments.first"], MIDSTREAM_FRAGMENTS_START)
+        firsts = self.columns["fragments.first"]
         return PagedColumn(self.columns, "fragments.at", firsts), PagedColumn(self.columns, "fragments.size", firsts)
 
     def fragmented_payload(self, number: int) -> bytes:

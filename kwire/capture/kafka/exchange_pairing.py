@@ -6,7 +6,7 @@ import struct
 from collections import deque
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kwire.capture.kafka.exchange import Client, Exchange
 from kwire.capture.kafka.heuristics import is_request
@@ -81,11 +81,6 @@ class ExchangePairer:
         closed = self._connections.pop(event.flow, None)
         return iter(()) if closed is None else _with_sessions(closed.close(event.reason), self._sessions)
 
-    def open_exchanges(self, flow: Flow) -> OpenExchanges | None:
-        """The open exchanges of a connection; None if it had no frame, or SASL tokens without headers may come."""
-        connection = self._connections.get(flow)
-        return None if connection is None else connection.open_exchanges()
-
     def expire(self, before_ts: int) -> Iterator[Exchange]:
         """Return the requests that were sent before this time without waiting for their responses."""
         for connection in self._connections.values():
@@ -97,19 +92,6 @@ def _with_sessions(exchanges: Iterator[Exchange], sessions: SessionTracker | Non
         if sessions is not None:
             exchange.session = sessions.follow(exchange)
         yield exchange
-
-
-class OpenExchanges(NamedTuple):
-    """The requests and responses of a connection that wait for their other half.
-
-    last_answered: the number of the latest request with a response, -1 if there is none.
-    """
-
-    requests: list[Request]
-    responses: list[Frame]
-    request_count: int
-    in_flight: int
-    last_answered: int
 
 
 class _PendingBudget:
@@ -148,14 +130,6 @@ class _ConnectionPairer:
         self._request_count = 0
         self._in_flight = 0
         self._last_answered = -1
-
-    def open_exchanges(self) -> OpenExchanges | None:
-        """The open exchanges; None if tokens without headers wait or may come."""
-        if self._expects_tokens or self._tokens:
-            return None
-        requests = [request for queue in self._pending.values() for request in queue]
-        orphans = list(self._orphans.values())
-        return OpenExchanges(requests, orphans, self._request_count, self._in_flight, self._last_answered)
 
     def take_frame(self, frame: Frame) -> Iterator[Exchange]:
         """The exchanges that a frame of either side completes."""

@@ -17,6 +17,7 @@ _INT32 = struct.Struct(">i")
 # After this many invalid lengths a side is not Kafka, and is not searched for frames any more.
 INVALID_LENGTHS_MAX = 32
 
+MIDSTREAM_REASON = "the capture began inside the stream"
 GAP_REASONS = {
     "lost": "bytes were not captured",
     "snaplen": "packets were captured only in part",
@@ -40,22 +41,7 @@ class FrameExtractor:
         self._is_searching = not is_start_known
         self._invalid_lengths = 0
         if self._is_searching:
-            self._search.start("midstream", "the capture began inside the stream", 0, 0, 0)
-
-    @property
-    def is_synchronized(self) -> bool:
-        """Whether every byte so far belongs to a frame without damage."""
-        return not (self._is_searching or self._invalid_lengths or (self._partial and self._partial.damage))
-
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether the next byte begins a frame."""
-        return not self._is_searching and self._partial is None
-
-    @property
-    def partial_offset(self) -> int | None:
-        """The stream offset of the incomplete frame; None between frames."""
-        return None if self._partial is None else self._partial.offset
+            self._search.start("midstream", MIDSTREAM_REASON, 0, 0, 0)
 
     def take_data(self, event: StreamData) -> Iterator[Frame | StreamGap]:
         """The frames that these bytes complete."""

@@ -54,6 +54,7 @@ _TOPIC_COUNT_MAX = 100_000
 _OLD_PRODUCE = struct.Struct(">hii")
 EARLY_ACCESS = "4.0-early-access"
 
+TLS_HEADER_SIZE = 5
 _TLS_CONTENT = frozenset({20, 21, 22, 23})
 _TLS_RECORD = re.compile(rb"(?=[\x14-\x17]\x03[\x01-\x03][\x00-\x48])")
 # This many consecutive records are not a coincidence.
@@ -62,7 +63,7 @@ _TLS_RECORD_COUNT = 3
 
 def is_tls(data: bytes) -> bool:
     """Whether the bytes begin with a TLS record: content type, version 3.x, and a length that TLS allows."""
-    if len(data) < 5:
+    if len(data) < TLS_HEADER_SIZE:
         return False
     return data[0] in _TLS_CONTENT and data[1] == 3 and data[2] <= 4 and (data[3] << 8 | data[4]) <= 0x4800
 
@@ -72,9 +73,9 @@ def holds_tls(data: bytes | bytearray) -> bool:
     for candidate in _TLS_RECORD.finditer(data):
         at = candidate.start()
         for _ in range(_TLS_RECORD_COUNT):
-            if not is_tls(bytes(data[at : at + 5])):
+            if not is_tls(bytes(data[at : at + TLS_HEADER_SIZE])):
                 break
-            at += 5 + (data[at + 3] << 8 | data[at + 4])
+            at += TLS_HEADER_SIZE + (data[at + 3] << 8 | data[at + 4])
         else:
             return True
     return False

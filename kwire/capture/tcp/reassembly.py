@@ -152,13 +152,6 @@ class ConnectionTable:
         # The streams with a gap, in the order in which their gaps were found.
         self._waiting: dict[TcpStreamReassembler, None] = {}
 
-    def stream_reassemblers(
-        self, ends: tuple[Endpoint, Endpoint]
-    ) -> tuple[TcpStreamReassembler, TcpStreamReassembler] | None:
-        """Both streams of the open connection between two endpoints, the smaller one first; None once it has ended."""
-        connection = self._open.get(ends)
-        return None if connection is None or connection.end_reason else connection.streams
-
     def process_segment(self, segment: Segment) -> Iterator[StreamEvent]:
         """Add a segment; yield what it completes."""
         self._ts = segment.ts

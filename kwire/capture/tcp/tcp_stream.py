@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -84,11 +83,6 @@ class TcpStreamReassembler:
     def has_buffered(self) -> bool:
         """Whether segments are buffered, after a gap or until the start is known."""
         return bool(self._buffered)
-
-    @property
-    def buffered(self) -> Sequence[_BufferedSegment]:
-        """The buffered segments in stream order; they do not overlap."""
-        return self._buffered
 
     def set_start(self, seq: int, *, is_certain: bool) -> None:
         """Set the sequence number of the first byte."""

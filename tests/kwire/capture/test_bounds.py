@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.capture.kafka import detection, exchange_pairing, frame_resync, topic_names
+from kwire.capture.kafka import client_detection, exchange_pairing, frame_resync, topic_names
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
@@ -127,7 +127,7 @@ def test_responses_without_requests_share_a_memory_limit(monkeypatch: pytest.Mon
     data = build_pcap(packets)
 
     # A connection buffers its data until it is clear that the client sends nothing.
-    monkeypatch.setattr(detection, "UNDECIDED_SIZE_MAX", 100_000)
+    monkeypatch.setattr(client_detection, "UNDECIDED_SIZE_MAX", 100_000)
     assert peak_memory_of(data) > 16 * MIB
     monkeypatch.setattr(exchange_pairing, "PENDING_SIZE_MAX", 2 * MIB)
     assert peak_memory_of(data) < 8 * MIB

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kwire.capture.files import source
-from kwire.capture.kafka import detection
+from kwire.capture.kafka import client_detection
 from kwire.capture.model import CaptureError
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.message_rows import STATUSES
@@ -182,7 +182,7 @@ def undetected_packets(count: int, content: bytes) -> list[CapturedPacket]:
 
 
 def test_undetected_connections_share_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection, "UNDECIDED_TOTAL_MAX", 4 << 20)
+    monkeypatch.setattr(client_detection, "UNDECIDED_TOTAL_MAX", 4 << 20)
     data = build_pcap(undetected_packets(16, bytes(16_384)))
 
     assert len(data) > 16 << 20

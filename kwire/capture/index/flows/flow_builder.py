@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Ints, concatenate_rows, group_starts
-from kwire.capture.index.flows import midstream_flows
+from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.flows import undecided_flows
 from kwire.capture.index.flows.flow_closing import FlowClosing, FlowEnd, PacketTimes
 from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
@@ -26,51 +26,41 @@ from kwire.capture.index.flows.frame_columns import (
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import FrameScanner
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, MidstreamFlows
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
+from kwire.capture.index.flows.undecided_flows import UndecidedFlows
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connection_control import apply_control_flags
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import Reassembler
 from kwire.capture.index.streams.stream_pieces import StreamPieces
 from kwire.capture.kafka.exchange_pairing import FRAME_COST, PENDING_SIZE_MAX
-from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
-from kwire.capture.options import FRAME_SIZE_MAX
 
-# The size of a connection's first bytes that are checked.
-_FIRST_SIZE = 4 * REQUEST_HEAD
 _NO_WINDOW = FileWindow(0, b"")
 
 
 class LimitedTotals(NamedTuple):
     """Totals over all flows of a file, after a span, that have limits.
 
-    unanswered_size: of requests without a response. midstream_size: the most payload that was buffered for midstream
-    flows that are not synchronized. undecided: midstream flows that were dropped before they showed their client.
+    unanswered_size: of requests without a response. undecided_size: the most payload that was held for flows whose
+    client is not known.
     """
 
     unanswered_size: int
-    midstream_size: int
-    undecided: int
+    undecided_size: int
 
 
 # The streaming pipeline drops the requests of some connections when the total exceeds twice this.
-LIMITS = LimitedTotals(PENDING_SIZE_MAX // 2, midstream_flows.BUFFERED_SIZE_MAX, midstream_flows.UNDECIDED_MAX)
+LIMITS = LimitedTotals(PENDING_SIZE_MAX // 2, undecided_flows.HELD_SIZE_MAX)
 
 
 class SpanResult(NamedTuple):
-    """The result of one span: the exchanges that it completes, and body fragments.
-
-    midstream_fragment_count: the number of body fragments of midstream flows so far.
-    """
+    """The result of one span: the exchanges that it completes, and body fragments."""
 
     exchanges: ExchangeColumns
     fragments: BodyFragments
     totals: LimitedTotals
-    midstream_fragment_count: int
 
 
 class FlowBuilder:
@@ -80,15 +70,13 @@ class FlowBuilder:
         """`read` reads the file by offset. `is_limited`: all flows of the file are built here, so `LIMITS` apply."""
         self.flows = flows = FlowTable()
         self._fragments = FragmentBuffer()
-        known = ClientIdTable()
         self._reassembler = Reassembler(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
         self._response_frames = FrameScanner(flows, read, self._fragments, is_request=False)
-        self._headers = HeaderReader(flows, read, self._fragments, known)
+        self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
         self._pairing = RequestPairing(flows)
         self._closing = FlowClosing(flows)
-        self._midstream = MidstreamFlows(flows, read, known, is_limited=is_limited)
-        self._read = read
+        self._undecided = UndecidedFlows(flows, read, is_limited=is_limited)
         self._is_limited = is_limited
 
     @property
@@ -110,54 +98,38 @@ class FlowBuilder:
         if len(flow):
             flows.grow_to(int(flow.max()) + 1)
         packets = FlowPackets(flows, flow, headers)
-        arrival = packets.arrival
-        chosen, resumed = self._midstream.add_packets(headers, flow, window)
-        if chosen is not None:
-            headers, flow, arrival = headers.select(chosen), flow[chosen], arrival[chosen]
-        for scanner in (self._request_frames, self._response_frames):
-            scanner.resume(self._select_side(resumed.partial, is_request=scanner.is_request))
-        self._pairing.resume(resumed.pending)
-        apply_control_flags(flows, flow, headers)
-        pieces = self._reassembler.add_packets(headers, flow, arrival, packets)
+        pieces = self._reassembler.add_packets(headers, flow, packets)
         closing = self._closing.end_flows(headers, flow, times)
         exchanges = self._read_pieces(pieces, window, closing)
         totals = self._limited_totals()
         if self._is_limited and totals.unanswered_size > LIMITS.unanswered_size:
             # The streaming pipeline drops some of them when the total over all connections exceeds its limit.
             self._pairing.drop()
-        return SpanResult(exchanges, self._fragments.drain_fragments(), totals, self._midstream.fragment_count)
+        return SpanResult(exchanges, self._fragments.drain_fragments(), totals)
 
     def finish_flows(self) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
-        self._midstream.close()
         exchanges = self._read_pieces(stream_pieces.NO_PIECES, _NO_WINDOW, self._closing.end_all())
-        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals(), 0)
-
-    def midstream_exchanges(self) -> MidstreamExchanges:
-        """The results of flows that began before the capture, after `finish_flows`."""
-        return self._midstream.build_results()
+        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
 
     def gaps(self) -> list[StreamGapRow]:
         """The bytes that were lost or skipped in clean flows, in the order in which they were found."""
-        found = [*self._request_frames.gaps, *self._response_frames.gaps]
-        numbers = stream_pieces.packet_numbers(np.array([gap.completed_by for gap in found], dtype=np.int64)).tolist()
-        rows = [gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True)]
-        rows = [*rows, *self._midstream.gaps]
-        return sort_gaps(gap for gap in rows if not self.flows.unclean_reason[gap.flow])
+        flows, found = self.flows, [*self._request_frames.gaps, *self._response_frames.gaps]
+        found = [gap for gap in found if not flows.unclean_reason[gap.flow]]
+        moments = np.array([max(gap.completed_by, flows.decided_at[gap.flow]) for gap in found], dtype=np.int64)
+        numbers = stream_pieces.packet_numbers(moments).tolist()
+        return sort_gaps(gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True))
 
     def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
         """The exchanges that these pieces complete, and those of flows that are closed."""
-        flows = self.flows
         numbers = np.array([end.number for end in closing.values()], dtype=np.int64)
         ended = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
         if len(ended.side):
             pieces = concatenate_rows(pieces, ended)
             pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
-        self._check_first_bytes(pieces)
-        pieces = pieces.select(flows.is_clean(pieces.side >> 1))
+        pieces = self._undecided.decide(pieces, window, closing)
         asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)
-        self._midstream.check_requests(requests)
 
         def pending(flow: int, found: MessageTimes) -> PendingRequests:
             return self._pairing.track(flow, requests, found)
@@ -174,31 +146,4 @@ class FlowBuilder:
     def _limited_totals(self) -> LimitedTotals:
         pending = self._pairing.pending
         unanswered_size = int(pending.frame.size.sum()) + FRAME_COST * len(pending.number)
-        return LimitedTotals(unanswered_size, self._midstream.buffered_size_max, self._midstream.undecided)
-
-    def _check_first_bytes(self, pieces: StreamPieces) -> None:
-        """Check the first bytes of new flows: they must be a request from the side that opened the connection."""
-        flow = pieces.side >> 1
-        new = np.nonzero(self.flows.has_data[flow] == 0)[0]
-        if not len(new):
-            return
-        new = new[np.lexsort((pieces.offset[new], pieces.moment[new], flow[new]))]
-        for index in new[group_starts(flow[new])].tolist():
-            number = int(flow[index])
-            self.flows.has_data[number] = 1
-            first = self._read_first(pieces, index)
-            is_from_opener = int(pieces.side[index]) & 1 == self.flows.opener[number]
-            is_readable = is_from_opener and len(first) >= REQUEST_HEAD and not is_tls(first)
-            if not (is_readable and is_request(first, 0, FRAME_SIZE_MAX)):
-                self.flows.mark_unclean(np.array([number]), "not_kafka")
-
-    def _read_first(self, pieces: StreamPieces, index: int) -> bytes:
-        """The first bytes of a side from a piece on, from as many pieces as hold the begin of a request."""
-        first, side = b"", pieces.side[index]
-        while len(first) < REQUEST_HEAD and index < len(pieces.side):
-            at, size = int(pieces.at[index]), int(pieces.size[index])
-            if at < 0 or pieces.side[index] != side:
-                break
-            first += self._read(at, min(size, _FIRST_SIZE))
-            index += 1
-        return first
+        return LimitedTotals(unanswered_size, self._undecided.held_size)

@@ -74,8 +74,7 @@ class FlowClosing:
 
     def _select_read(self, flow: Ints) -> Ints:
         """Those of these flows of which something may be left."""
-        start = self._flows.start_seq
-        return flow[self._flows.is_clean(flow) & ((start[2 * flow] >= 0) | (start[2 * flow + 1] >= 0))]
+        return flow[self._flows.is_clean(flow) & (self._flows.begin_packet[flow] < AFTER_CAPTURE)]
 
 
 class _LaterPackets:

@@ -23,6 +23,13 @@ class FileWindow(NamedTuple):
     base: int
     data: bytes
 
+    def read(self, at: int, size: int, read: ReadAt) -> bytes:
+        """Bytes of the file. Args: read: reads what is not in memory."""
+        begin = at - self.base
+        if begin >= 0 and begin + size <= len(self.data):
+            return self.data[begin : begin + size]
+        return read(at, size)
+
 
 class FrameColumns(NamedTuple):
     """Frames, one row each; `side` and times as in `StreamPieces`.
@@ -47,8 +54,6 @@ class FrameColumns(NamedTuple):
         return FrameColumns(*(column[chosen] for column in self))
 
 
-# The body fragments of midstream flows are numbered from here on; the numbers of other fragments are smaller.
-MIDSTREAM_FRAGMENTS_START = 1 << 40
 NO_FRAMES = FrameColumns(*[NO_NUMBERS] * 9)
 DAMAGES = ("gap", "snaplen", "end", "frame_limit")
 """The last fragment of an incomplete body has no bytes; its place is the index of the damage."""

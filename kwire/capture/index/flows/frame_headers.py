@@ -53,13 +53,6 @@ class HeaderReader:
         self._fragments = fragments
         self.client_ids = client_ids
 
-    def read_headers(self, frames: FrameColumns, base: int, data: bytes) -> tuple[RequestColumns, ResponseColumns]:
-        """Requests and responses among whole frames. Flows with invalid headers become unclean."""
-        is_request = (frames.side & 1) == self._flows.opener[frames.side >> 1]
-        asked, answered = (frames.select(np.nonzero(each)[0]) for each in (is_request, ~is_request))
-        requests = self.read_requests(FoundFrames(asked, asked.size), base, data)
-        return requests, self.read_responses(FoundFrames(answered, answered.size), base, data)
-
     def read_requests(self, found: FoundFrames, base: int, data: bytes) -> RequestColumns:
         """The requests of clean flows. Flows whose headers are invalid, or incomplete, become unclean."""
         flows, flow = self._flows, found.frames.side >> 1

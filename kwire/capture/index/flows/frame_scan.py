@@ -28,6 +28,7 @@ from kwire.capture.index.flows.side_scan import ScanContext, SideScan
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
+from kwire.capture.kafka.frame_extractor import MIDSTREAM_REASON
 from kwire.capture.options import FRAME_SIZE_MAX
 
 # The length field of a piece without one: no size is 4 more.
@@ -51,10 +52,6 @@ class FrameScanner:
     def gaps(self) -> list[StreamGapRow]:
         """The bytes that were lost or skipped so far, other than those inside a frame."""
         return self._context.gaps
-
-    def resume(self, partial: StreamPieces) -> None:
-        """Add the pieces of the incomplete frames of streams whose beginning was read otherwise."""
-        self._partial = concatenate_rows(self._partial, partial)
 
     def scan(
         self,
@@ -80,6 +77,7 @@ class FrameScanner:
         firsts = find_groups(pieces.side)
         stops = np.append(firsts[1:], len(pieces.side))
         sides = pieces.side[firsts]
+        self._begin_sides(sides)
         is_open = np.isin(sides, np.array(list(context.searches), dtype=np.int64))
         others = np.nonzero(~is_regular)[0]
         rows: list[tuple[int, ...]] = []
@@ -96,6 +94,13 @@ class FrameScanner:
                 kept.append(rest)
         self._partial = concatenate_rows(self._partial, *kept)
         return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
+
+    def _begin_sides(self, sides: Ints) -> None:
+        """Search for the first frames of sides whose stream begins anywhere."""
+        flows, context = self._context.flows, self._context
+        for side in sides[(flows.has_frames[sides] == 0) & (flows.starts_known[sides] == 0)].tolist():
+            context.open_search(side).search.start("midstream", MIDSTREAM_REASON, 0, 0, 0)
+        flows.has_frames[sides] = 1
 
     def _with_partial(self, pieces: StreamPieces, closing: Mapping[int, FlowEnd]) -> tuple[StreamPieces, StreamPieces]:
         """The pieces with those of the incomplete frames that they continue, or that end; and those of all others."""

@@ -55,10 +55,6 @@ class RequestPairing:
         self.pending = missing_requests(NO_NUMBERS)
         self._orphans = missing_responses(0)
 
-    def resume(self, pending: RequestColumns) -> None:
-        """Add the open requests of flows whose beginning was read otherwise."""
-        self._set_pending(concatenate_rows(self.pending, pending))
-
     def drop(self) -> None:
         """Drop all open requests; their flows become unclean."""
         self._flows.mark_unclean(self.pending.frame.side >> 1, "waiting")
@@ -243,7 +239,7 @@ def _number_requests(
     moment = np.concatenate([requests.frame.completed_by[new], responses.frame.completed_by[closes]])
     if not len(flow):
         return requests
-    order = np.argsort((flow << 40) | (moment - moment.min()), kind="stable")
+    order = np.lexsort((moment, flow))
     flow, is_request = flow[order], order < len(new)
     step = np.where(is_request, is_open[np.append(new, np.zeros(len(closes), dtype=np.int64))[order]], -1)
     firsts = find_groups(flow)
@@ -295,15 +291,17 @@ def _build_exchanges(
     # The frame that was complete last.
     is_late = asked.frame.completed_by > answers.frame.completed_by
     offset = np.where(is_late, asked.frame.offset, answers.frame.offset)
-    order = np.lexsort((offset, is_response_only, pairs.moment))
+    # What was complete before the client of a flow was known becomes known with it.
+    moment = np.maximum(pairs.moment, flows.decided_at[flow])
+    order = np.lexsort((offset, is_response_only, pairs.moment, moment))
     if closing:
         rank = {number: place for place, number in enumerate(closing)}
-        is_closing = (pairs.moment & PHASE_MASK) <= CLOSED_EXCHANGES
+        is_closing = (moment & PHASE_MASK) <= CLOSED_EXCHANGES
         ranks = np.full(len(flow), len(rank))
         ranks[is_closing] = [rank[number] for number in flow[is_closing].tolist()]
-        order = np.lexsort((offset, is_response_only, pairs.moment, ranks, pairs.moment & ~PHASE_MASK))
+        order = np.lexsort((offset, is_response_only, pairs.moment, moment, ranks, moment & ~PHASE_MASK))
     clean = order[flows.is_clean(flow[order])]
-    answers, asked, flow, moment = answers.select(clean), asked.select(clean), flow[clean], pairs.moment[clean]
+    answers, asked, flow, moment = answers.select(clean), asked.select(clean), flow[clean], moment[clean]
     side = np.where(is_response_only[clean], 2 * flow + flows.opener[flow], asked.frame.side)
     # The decoder of columns needs two whole frames.
     body = np.where(answers.order_ok == DAMAGED, mark_damaged(asked.body), asked.body)

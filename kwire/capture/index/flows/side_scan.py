@@ -59,10 +59,14 @@ class ScanContext:
 
     def read(self, at: int, size: int) -> bytes:
         """Bytes of the file."""
-        begin = at - self.window.base
-        if begin >= 0 and begin + size <= len(self.window.data):
-            return self.window.data[begin : begin + size]
-        return self._read(at, size)
+        return self.window.read(at, size, self._read)
+
+    def open_search(self, side: int) -> OpenSearch:
+        """Open a search for the next frame of a side."""
+        flow = Flow(((b"", 0), (b"", 1)), 0, "")
+        search = FrameSearch(flow, self.budget, is_request=self.is_request, size_max=FRAME_SIZE_MAX)
+        opened = self.searches[side] = OpenSearch(search, flow, -1)
+        return opened
 
     def fragment_kind(self, *, is_cut: bool) -> int:
         """What is added to a side in `FragmentBuffer.side`. Args: is_cut: of frames that the snaplen cut."""
@@ -331,6 +335,7 @@ class SideScan:
             return
         if index == len(self._ats):
             return
+        self._is_regular[index:] = False
         length, _ = self._read_length(index, skip)
         if length is not None:
             self._add_frame((index, len(self._ats) - 1), self._offsets[index] + skip, length, moment, "end")

@@ -14,9 +14,8 @@ from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows import message_columns
 from kwire.capture.index.flows.flow_builder import LIMITS
-from kwire.capture.index.flows.frame_columns import MIDSTREAM_FRAGMENTS_START, BodyFragments, FrameColumns, sort_gaps
+from kwire.capture.index.flows.frame_columns import BodyFragments, FrameColumns, sort_gaps
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
 from kwire.capture.index.parallel.shards import ShardFile, build_shard
@@ -35,8 +34,8 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
         return
     writer = IndexWriter(columns)
     texts = [text for shard in shards for text in shard.client_ids]
-    renumberings = _shard_renumberings(shards)
-
+    firsts = np.cumsum([0, *(len(shard.client_ids) for shard in shards[:-1])]).tolist()
+    renumberings = [_ShardRenumbering(first) for first in firsts]
     end_packets = _merge_flow_column(joined, shards, "end_packet")
 
     def merge_exchanges(part: int) -> ExchangeColumns:
@@ -64,9 +63,6 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     unanswered = merge_exchanges(UNANSWERED_PART)
     unanswered = unanswered.select(np.argsort(unanswered.flow, kind="stable"))
     unanswered = renumber_client_ids(unanswered, writer.clients, texts)
-    midstream = _merge_midstream(shards, renumberings)
-    exchanges = renumber_client_ids(midstream.exchanges, writer.clients, texts)
-    writer.write_midstream(midstream._replace(exchanges=exchanges))
     gaps = sort_gaps(gap for shard in shards for gap in shard.read_gaps())
     flows, fragmented = _merge_flow_columns(joined, shards), joined.read_fragmented_payloads()
     writer.write_end(flows, unanswered, end_fragments, gaps, fragmented)
@@ -91,10 +87,9 @@ def _merge_flow_column(joined: JoinedRanges, shards: Sequence[ShardFile], name: 
 class _ShardRenumbering:
     """Gives the exchanges of a shard the fragment numbers of the index, and client ids in the list of all shards."""
 
-    def __init__(self, first_client: int, midstream: Ints) -> None:
-        """`midstream`: the numbers of the fragments of midstream flows."""
+    def __init__(self, first_client: int) -> None:
+        """`first_client`: the number of its first client id in the list of all shards."""
         self._first_client = first_client
-        self._midstream_fragments = midstream
         self._columns = Columns()
         self._firsts = [0]
 
@@ -117,44 +112,13 @@ class _ShardRenumbering:
             return frames
         fragment_numbers = -1 - frames.at[chosen]
         numbers = np.empty(len(fragment_numbers), dtype=np.int64)
-        is_midstream = fragment_numbers >= MIDSTREAM_FRAGMENTS_START
-        numbers[is_midstream] = self._midstream_fragments[fragment_numbers[is_midstream] - MIDSTREAM_FRAGMENTS_START]
         spans = np.searchsorted(self._firsts, fragment_numbers, "right") - 1
-        for span in np.unique(spans[~is_midstream]).tolist():
-            in_span = np.nonzero((spans == span) & ~is_midstream)[0]
+        for span in np.unique(spans).tolist():
+            in_span = np.nonzero(spans == span)[0]
             numbers[in_span] = self._columns[str(span)][fragment_numbers[in_span] - self._firsts[span]]
         at = frames.at.copy()
         at[chosen] = -1 - numbers
         return frames._replace(at=at)
-
-
-def _shard_renumberings(shards: Sequence[ShardFile]) -> list[_ShardRenumbering]:
-    order = _midstream_fragment_order(shards)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(MIDSTREAM_FRAGMENTS_START, MIDSTREAM_FRAGMENTS_START + len(order))
-    out: list[_ShardRenumbering] = []
-    client = fragment = 0
-    for shard in shards:
-        count = len(shard.read_midstream().fragments.at)
-        out.append(_ShardRenumbering(client, rank[fragment : fragment + count]))
-        client, fragment = client + len(shard.client_ids), fragment + count
-    return out
-
-
-def _midstream_fragment_order(shards: Sequence[ShardFile]) -> Ints:
-    """The order in which one builder would add the fragments of midstream flows: span by span, flow by flow."""
-    flow = np.concatenate([shard.read_midstream().fragments.side >> 1 for shard in shards])
-    return np.lexsort((flow, np.concatenate([shard.midstream_fragment_spans() for shard in shards])))
-
-
-def _merge_midstream(shards: Sequence[ShardFile], renumberings: Sequence[_ShardRenumbering]) -> MidstreamExchanges:
-    """Merge the exchanges and fragments of midstream flows."""
-    parts = [shard.read_midstream() for shard in shards]
-    renumbered = [renumber(part.exchanges) for part, renumber in zip(parts, renumberings, strict=True)]
-    exchanges = message_columns.concatenate_exchanges(renumbered)
-    exchanges = exchanges.select(np.lexsort((exchanges.flow, exchanges.completed_by)))
-    fragments = concatenate_rows(*(part.fragments for part in parts)).select(_midstream_fragment_order(shards))
-    return MidstreamExchanges(exchanges, fragments)
 
 
 def _merge_fragments(

@@ -6,13 +6,12 @@ import numpy as np
 
 from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import Ints
-from kwire.capture.index.column_schema import MIDSTREAM_PART, read_exchanges, write_exchanges
+from kwire.capture.index.column_schema import read_exchanges, write_exchanges
 from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
 from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import KIND_KEY, BodyFragments, FileWindow, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
@@ -31,7 +30,7 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
     with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
         # Limits for all flows together are checked by the merge.
         builder = FlowBuilder(file.read, is_limited=joined.shards == 1)
-        totals, fragment_counts = [], []
+        totals = []
         for span in range(len(joined.extents)):
             packets = joined.read_packets(span)
             flow = shard_flows[packets["flow"]]
@@ -40,7 +39,6 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
             times = PacketTimes(*(packets[name].astype(np.int64) for name in PacketTimes._fields))
             result = builder.add_span(headers, flow[chosen], _read_window(file, headers), times)
             totals.append(result.totals)
-            fragment_counts.append(result.midstream_fragment_count)
             write_exchanges(columns, span, _renumber_flows(result.exchanges, flows))
             _write_fragments(columns, f"{span}.fragments", result.fragments, flows)
         end = builder.finish_flows()
@@ -50,10 +48,6 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
             columns.add_column(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
         columns.add_column("flow.end_packet", builder.flows.end_packet[: len(flows)])
         columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
-        columns.add_column("midstream.counts", np.array(fragment_counts, dtype=np.int64))
-        midstream = builder.midstream_exchanges()
-        write_exchanges(columns, MIDSTREAM_PART, _renumber_flows(midstream.exchanges, flows))
-        _write_fragments(columns, "midstream.fragments", midstream.fragments, flows)
         gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in builder.gaps()]
         columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps}
 
@@ -73,21 +67,12 @@ class ShardFile:
         return read_exchanges(self._columns, span)
 
     def read_fragments(self, part: int | str) -> BodyFragments:
-        """The body fragments of a span, of the `end`, or of `midstream` flows."""
+        """The body fragments of a span or of the `end`."""
         return BodyFragments(*(self._columns[f"{part}.fragments.{name}"] for name in BodyFragments._fields))
-
-    def read_midstream(self) -> MidstreamExchanges:
-        """The exchanges and fragments of midstream flows."""
-        return MidstreamExchanges(read_exchanges(self._columns, MIDSTREAM_PART), self.read_fragments("midstream"))
 
     def read_gaps(self) -> list[StreamGapRow]:
         """The stream gaps of all flows."""
         return [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
-
-    def midstream_fragment_spans(self) -> Ints:
-        """The span of each body fragment of midstream flows."""
-        counts = self._columns["midstream.counts"]
-        return np.repeat(np.arange(len(counts)), np.diff(counts, prepend=0))
 
     def read_flow_column(self, name: str) -> Ints:
         """A column of the shard's flows."""

@@ -1,4 +1,4 @@
-"""The packets that open and end connections: SYN, FIN and RST, and what shows the start of a stream without its SYN."""
+"""The packets that open and end connections: SYN, FIN and RST, and acknowledgements that show where streams start."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams.flow_table import FIN_END, RST_END, FlowTable
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK
-
-# Below every packet number: the SYN of a flow that began before the capture.
-BEFORE_CAPTURE = 0
 
 
 class _ControlPacket(NamedTuple):
@@ -50,10 +47,10 @@ def apply_control_flags(flows: FlowTable, flow: Ints, headers: PacketHeaders) ->
 def _apply_end(flows: FlowTable, packet: _ControlPacket) -> None:
     """Process a FIN or RST."""
     flow, fins = packet.flow, flows.fin_seq
-    if min(flows.syn_number[2 * flow], flows.syn_number[2 * flow + 1]) > packet.number:
+    if flows.begin_packet[flow] > packet.number:
         # It belongs to no connection.
         return
-    if packet.flags & FIN and flows.start_seq[2 * flow + packet.side] >= 0:
+    if packet.flags & FIN and flows.known_from[2 * flow + packet.side] <= packet.number:
         fins[2 * flow + packet.side] = (packet.seq + packet.size) & SEQ_MASK
         flows.fin_ts[2 * flow + packet.side] = packet.ts
     if flows.end_reason[flow]:
@@ -75,7 +72,7 @@ def _apply_syn(flows: FlowTable, packet: _ControlPacket) -> None:
             flows.mark_unclean(np.array([flow]), "reuse")
         if flows.opener[flow] < 0:
             flows.opener[flow] = 1 - packet.side if is_answer else packet.side
-    elif flows.start_seq[at] != first or is_ended or packet.size or flows.syn_number[at] == BEFORE_CAPTURE:
+    elif flows.start_seq[at] != first or is_ended or packet.size:
         flows.syns[flow] += not is_answer
         flows.mark_unclean(np.array([flow]), "reuse")
 
@@ -83,13 +80,14 @@ def _apply_syn(flows: FlowTable, packet: _ControlPacket) -> None:
 def _set_start(flows: FlowTable, side: int, seq: int, number: int) -> None:
     """Set the number of the first byte of a side, which a packet shows."""
     flows.start_seq[side] = flows.next_seq[side] = flows.acked_seq[side] = seq
-    flows.syn_number[side] = number
+    flows.known_from[side], flows.starts_known[side] = number, 1
 
 
 def _find_other_starts(flows: FlowTable, flow: Ints, headers: PacketHeaders) -> None:
     """Find the start of streams whose SYN is missing: the other side acknowledges it before it has sent anything."""
     own = 2 * flow + headers.side
-    is_answered = (headers.flags & ACK > 0) & (flows.start_seq[own] >= 0) & (flows.start_seq[own ^ 1] < 0)
+    is_known = (flows.starts_known[own] > 0) & (flows.known_from[own] <= headers.number)
+    is_answered = (headers.flags & ACK > 0) & is_known & (flows.start_seq[own ^ 1] < 0)
     if not bool(is_answered.any()):
         return
     rows = np.nonzero(is_answered)[0]

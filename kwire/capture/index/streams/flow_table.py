@@ -16,12 +16,12 @@ from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 
 UNCLEAN_REASONS = (
     "clean",
-    "midstream",  # the SYN was not captured, and the sides could not be synchronized
+    "midstream",  # data before the SYN of its side
     "reuse",  # a second connection between the endpoints
     "fragments",  # a payload arrived in IP fragments
     "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
-    "not_kafka",  # the first bytes are not a Kafka request from the opener
+    "not_kafka",  # no request shows which side is the client, or that both may be
     "bad_length",  # a frame with an invalid length, or without all of its header
     "tokens",  # SASL tokens without headers (SaslHandshake version 0)
     "pairing",  # two open requests of one correlation id, or more early responses than may wait
@@ -48,8 +48,12 @@ def _by_side(initial: int) -> Ints:
 class FlowTable:
     """Columns by flow number, and by side number: twice the flow number, plus the side.
 
-    The class has the initial rows of one flow; each table has columns of its own. closed_by: the packet that shows an
-    ended connection to be over. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`.
+    The class has the initial rows of one flow; each table has columns of its own. begin_packet, begin_arrival: the
+    packet that opens the connection, and how many packets of the flow came before it. decided_at: the moment at which
+    the client was found, if that was after its first bytes. closed_by: the packet that shows an ended connection to be
+    over. starts_known: whether `start_seq` is known from a SYN, or is the lowest number that was seen. known_from: the
+    first packet for which the start is known. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`.
+    has_frames: whether frames were looked for.
     """
 
     first_ts = _by_flow(2**63 - 1)
@@ -60,8 +64,11 @@ class FlowTable:
     syns = _by_flow(0)
     unclean_reason = _by_flow(0)
     opener = _by_flow(-1)
-    read_stage = _by_flow(0)
-    has_data = _by_flow(0)
+    beginning = _by_flow(0)
+    begin_packet = _by_flow(AFTER_CAPTURE)
+    begin_arrival = _by_flow(0)
+    detection = _by_flow(0)
+    decided_at = _by_flow(0)
     end_reason = _by_flow(0)
     end_packet = _by_flow(AFTER_CAPTURE)
     end_ts = _by_flow(0)
@@ -70,7 +77,9 @@ class FlowTable:
     open_requests = _by_flow(0)
     last_answered = _by_flow(-1)
     start_seq = _by_side(-1)
-    syn_number = _by_side(AFTER_CAPTURE)
+    starts_known = _by_side(0)
+    known_from = _by_side(AFTER_CAPTURE)
+    has_frames = _by_side(0)
     next_seq = _by_side(0)
     acked_seq = _by_side(-1)
     fin_seq = _by_side(-1)

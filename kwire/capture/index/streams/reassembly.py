@@ -15,7 +15,7 @@ import numpy as np
 from kwire.capture.index.arrays import Bools, Ints, find_groups, group_starts
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connection_control import BEFORE_CAPTURE
+from kwire.capture.index.streams.connection_control import apply_control_flags
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import RST_END, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segments, SideWalk, SpanPieces, Stream
@@ -27,6 +27,7 @@ from kwire.capture.index.streams.stream_pieces import (
     StreamPieces,
     moment_of,
 )
+from kwire.capture.index.streams.stream_starts import BY_DATA, StreamStarts, start_stream
 from kwire.capture.tcp.flags import ACK, RST
 from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 from kwire.capture.tcp.sequence_numbers import unwrap_seq
@@ -47,19 +48,22 @@ class Reassembler:
         """`flows` has where each stream continues."""
         self._flows = flows
         self._buffers: dict[int, Buffer] = {}
+        self._starts = StreamStarts(flows, self._buffers)
 
-    def add_packets(self, headers: PacketHeaders, flow: Ints, arrival: Ints, packets: FlowPackets) -> StreamPieces:
+    def add_packets(self, headers: PacketHeaders, flow: Ints, packets: FlowPackets) -> StreamPieces:
         """The pieces that these packets complete, by side and offset.
 
-        Args: headers: in packet order. flow, arrival: by packet, its flow, and its number in it. packets: of all flows
-        in this span.
+        Args: headers: in packet order. flow: of each packet. packets: of all flows in this span.
         """
-        segments = _select_segments(self._flows, headers, flow, arrival)
+        first_rows = list[PieceRow]()
+        is_first = self._starts.add_packets(headers, flow, packets, first_rows)
+        apply_control_flags(self._flows, flow, headers)
+        segments = _select_segments(self._flows, headers, flow, packets.arrival, is_first)
         acks = _AckHistory(self._flows, headers, flow)
         order = np.argsort(segments.side, kind="stable")
         segments = segments.select(order)
         is_next, expected = _find_next(self._flows, segments)
-        pieces = SpanPieces(segments)
+        pieces = SpanPieces(segments, first_rows)
         self._treat_others(segments, is_next, expected, pieces, _GapTimes(acks, packets))
         acks.store()
         return pieces.build()
@@ -81,7 +85,11 @@ class Reassembler:
         has_buffer = np.isin(sides, np.array(list(self._buffers), dtype=np.int64))
         for index in np.nonzero(is_short | has_buffer)[0].tolist():
             side = int(sides[index])
-            stream = self._open_stream(side)
+            if flows.start_seq[side] < 0:
+                stream = start_stream(flows, side, self._buffers.pop(side), AFTER_CAPTURE)
+                end[index] = stream.next
+            else:
+                stream = self._open_stream(side)
             moment = moment_of(int(numbers[index >> 1]), CLOSED_STREAM + (side & 1))
             while stream.buffer.segments:
                 stream.skip_gap(moment, rows)
@@ -101,7 +109,8 @@ class Reassembler:
         stops = np.append(firsts[1:], len(sides))[: len(firsts)]
         breaks = np.nonzero(~is_next)[0]
         chosen = set(np.unique(sides[breaks]).tolist())
-        chosen.update(side for side in self._buffers if times.has_packets(side >> 1))
+        started = [side for side in self._buffers if flows.start_seq[side] >= 0]
+        chosen.update(side for side in started if times.has_packets(side >> 1))
         streams = [self._open_stream(side) for side in sorted(chosen)]
         last = stops - 1
         flows.next_seq[sides[firsts]] = np.maximum(expected[last], segments.end[last])
@@ -131,17 +140,20 @@ class Reassembler:
         return Stream(side, int(flows.next_seq[side]), int(flows.last_data_ts[side]), buffer)
 
 
-def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arrival: Ints) -> Segments:
-    """The segments with data, of flows that are clean after these packets."""
+def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arrival: Ints, is_first: Bools) -> Segments:
+    """The segments with data, of flows that are clean after these packets. Args: is_first: those to leave out."""
     chosen = np.nonzero((headers.captured + headers.missing) > 0)[0]
+    flows.mark_unclean(
+        flow[chosen][_are_too_late(flows, flow[chosen], headers.number[chosen], headers.ts[chosen])], "after_end"
+    )
+    chosen = chosen[~is_first[chosen]]
     number, side = headers.number[chosen], 2 * flow[chosen] + headers.side[chosen]
     flows.mark_unclean(flow[chosen][(headers.at[chosen] < 0) & (headers.captured[chosen] > 0)], "fragments")
-    flows.mark_unclean(flow[chosen][flows.syn_number[side] > number], "midstream")
-    flows.mark_unclean(flow[chosen][_are_too_late(flows, flow[chosen], number, headers.ts[chosen])], "after_end")
+    flows.mark_unclean(flow[chosen][flows.known_from[side] > number], "midstream")
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]
     # Only another connection, whose SYN was not captured, sends numbers this far back, or ahead.
-    start = np.where(flows.syn_number[side] == BEFORE_CAPTURE, 0, flows.start_seq[side])
+    start = np.where(flows.starts_known[side] > 0, flows.start_seq[side], 0)
     oldest = np.maximum(flows.next_seq[side] - RESENT_DISTANCE_MAX // 2, start)
     is_far = (offset + size + missing < oldest) | (offset - flows.next_seq[side] > RESENT_DISTANCE_MAX)
     flows.mark_unclean(flow[chosen][is_far], "reuse")
@@ -181,11 +193,12 @@ class _AckHistory:
         own = 2 * flow + headers.side
         other = own ^ 1
         # The number of a reset is often invalid; and only a packet whose own number is plausible is believed.
-        # A packet before the SYN belongs to no connection.
-        is_known = (flows.syn_number[own] <= headers.number) & (flows.syn_number[other] <= headers.number)
+        # A packet before the SYN belongs to no connection. Without SYNs a side may have sent nothing yet.
+        is_own_known = flows.known_from[own] <= headers.number
+        is_known = (is_own_known | (flows.beginning[flow] == BY_DATA)) & (flows.known_from[other] <= headers.number)
         is_valid = ((headers.flags & (ACK | RST)) == ACK) & is_known
         distance = unwrap_seq(headers.seq, flows.next_seq[own]) - flows.next_seq[own]
-        rows = np.nonzero(is_valid & (np.abs(distance) <= RESENT_DISTANCE_MAX))[0]
+        rows = np.nonzero(is_valid & (~is_own_known | (np.abs(distance) <= RESENT_DISTANCE_MAX)))[0]
         rows = rows[np.argsort(other[rows], kind="stable")]
         self.side, self.number, self._ts = other[rows], headers.number[rows], headers.ts[rows]
         before = flows.acked_seq[self.side]

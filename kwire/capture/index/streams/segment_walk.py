@@ -93,11 +93,12 @@ class Segments(NamedTuple):
 class SpanPieces:
     """The pieces of a span: its segments as they are, except those that are treated one by one."""
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, rows: list[PieceRow]) -> None:
+        """Args: rows: further pieces."""
         self._segments = segments
         self.is_piece = np.ones(len(segments.side), dtype=np.bool_)
         self.moment = stream_pieces.moments_of(segments.number)
-        self.rows: list[PieceRow] = []
+        self.rows = rows
 
     def build(self) -> StreamPieces:
         """All pieces, by side and offset."""
@@ -135,7 +136,7 @@ class Stream:
         """Add a segment."""
         if segment.offset > self.next or self.buffer.segments:
             self.buffer.add(segment)
-            self._deliver_buffered(moment, rows)
+            self.deliver_buffered(moment, rows)
         else:
             self._deliver(segment, moment, rows)
 
@@ -144,7 +145,7 @@ class Stream:
         first = self.buffer.segments[0]
         if first.offset > self.next:
             self.add_missing(first.ts, first.offset - self.next, LOST, moment, rows)
-        self._deliver_buffered(moment, rows)
+        self.deliver_buffered(moment, rows)
 
     def add_missing(self, ts: int, size: int, cause: int, moment: int, rows: list[PieceRow]) -> None:
         """Add missing bytes."""
@@ -152,7 +153,8 @@ class Stream:
         rows.append((self.side, self.next, size, cause, ts, 0, self.not_before))
         self.next += size
 
-    def _deliver_buffered(self, moment: int, rows: list[PieceRow]) -> None:
+    def deliver_buffered(self, moment: int, rows: list[PieceRow]) -> None:
+        """Deliver the buffered segments up to the first gap."""
         buffer, count = self.buffer, 0
         for segment in buffer.segments:
             if segment.offset > self.next:

@@ -328,7 +328,7 @@ def test_rows_have_the_topic_names_of_their_time(span_size: int, monkeypatch: py
 
 
 def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
-    """A clean connection and one without its first request; each names a topic of the other between its fetches."""
+    """A clean connection and one whose ports are used again; each names a topic of the other between its fetches."""
     talks = []
     for port, topic_id, other in ((40_000, ONE, OTHER), (40_001, OTHER, ONE)):
         talk, number = CapturedConnection(("127.0.0.1", port)).open(), 0
@@ -338,7 +338,8 @@ def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
             number += add_names(talk, number, **{f"name{port}-{number}": other})
         talks.append(talk.close().packets)
     clean, unclean = talks
-    return clean, unclean[:3] + unclean[4:]
+    (syn, *_) = CapturedConnection(("127.0.0.1", 40_001), isn=(70_000, 90_000)).open().packets
+    return clean, [*unclean, syn._replace(ts=unclean[-1].ts + 1)]
 
 
 def test_names_are_shared_with_connections_that_are_not_clean() -> None:

@@ -24,6 +24,7 @@ from tests.support.captures.index_captures import (
     lose_packets,
     request_bytes,
     response_bytes,
+    unclean_reasons,
 )
 
 NAMES = ("aio", "ck", "kpy", "share", "txn")
@@ -96,18 +97,13 @@ def without(packets: list[CapturedPacket], *places: int) -> bytes:
     return build_pcap(packet for place, packet in enumerate(packets) if place not in places)
 
 
-def test_a_flow_without_one_packet_is_read_by_columns_unless_it_is_the_first_request() -> None:
+def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
     packets = build_exchanges(60).close().packets
-    missed = [place for place in range(len(packets)) if not _is_clean_without(packets, place)]
 
-    # Without its first request a connection is not known to be Kafka.
-    assert missed == [3]
-
-
-def _is_clean_without(packets: list[CapturedPacket], place: int) -> bool:
-    capture = without(packets, place)
-    assert_rows_of_pipeline(capture)
-    return bool(build_index(capture).is_clean.all())
+    for place in range(len(packets)):
+        capture = without(packets, place)
+        assert unclean_reasons(capture) == ["clean"], place
+        assert_rows_of_pipeline(capture)
 
 
 def test_more_lost_requests_than_responses_may_wait() -> None:

@@ -1,4 +1,4 @@
-"""Flows that began before the capture are clean once both sides are synchronized; their rows are the pipeline's."""
+"""Flows that began before the capture, or lost their beginning, are read by columns; their rows are the pipeline's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import index
-from kwire.capture.index.flows import midstream_flow
+from kwire.capture.index.flows import undecided_flows
 from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_flow_batches
@@ -25,6 +25,9 @@ from tests.support.captures.index_captures import (
     keep_direction,
     request_bytes,
     response_bytes,
+    send_bytes,
+    split_segment,
+    tcp_payload,
     unclean_reasons,
 )
 
@@ -82,11 +85,11 @@ def test_a_response_without_a_request_is_reported_where_its_connection_ends() ->
     assert (first["status"], first["correlation_id"], first["req_ts"]) == ("no_request", 0, None)
 
 
-def test_a_request_with_the_id_of_a_response_without_a_request_is_left_to_the_pipeline() -> None:
+def test_a_later_request_may_have_the_id_of_a_response_without_a_request() -> None:
     connection = connection_with_exchanges(30)
     capture = build_pcap(connection.exchange(request_bytes(0), response_bytes(0)).packets[4:])
 
-    assert unclean_reasons(capture) == ["pairing"]
+    assert unclean_reasons(capture) == ["clean"]
     assert_same(capture)
 
 
@@ -126,19 +129,70 @@ def test_a_syn_on_a_midstream_connection_opens_another_connection() -> None:
     assert_same(capture)
 
 
-def test_a_midstream_flow_above_a_limit_is_left_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(midstream_flow, "PACKETS_MAX", 10)
-    capture = build_pcap(connection_with_exchanges(30).packets[3:])
+def test_flows_that_hold_more_than_the_limit_are_left_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = connection_with_exchanges(30).packets[3:]
+    # No packet has a whole header, so requests are searched for at the end.
+    capture = build_pcap(packet for each in packets for packet in split_segment(each, 9))
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture)
 
-    assert unclean_reasons(capture) == ["midstream"]
+    monkeypatch.setattr(undecided_flows, "HELD_SIZE_MAX", 500)
+    assert unclean_reasons(capture) == ["not_kafka"]
     assert_same(capture)
 
 
-def test_a_connection_captured_in_one_direction_is_left_to_the_pipeline() -> None:
-    capture = build_pcap(keep_direction(connection_with_exchanges(40).packets[3:], from_client=True))
+@pytest.mark.parametrize("from_client", [True, False])
+def test_only_the_direction_of_the_client_shows_which_side_is_the_client(from_client: bool) -> None:
+    capture = build_pcap(keep_direction(connection_with_exchanges(40).packets[3:], from_client=from_client))
 
-    assert unclean_reasons(capture) == ["midstream"]
+    assert unclean_reasons(capture) == ["clean" if from_client else "not_kafka"]
     assert_same(capture)
+
+
+def test_where_both_sides_send_requests_the_ports_decide_and_the_pipeline_reads_the_flow() -> None:
+    connection = CapturedConnection().open()
+    for number in range(40):
+        data = struct.pack(">i", len(request_bytes(number))) + request_bytes(number)
+        connection.send_client_bytes(b"\xff" * 7 + data if not number else data)
+        connection.send_server_bytes(b"\xff" * 5 + data if not number else data)
+    capture = build_pcap(packet for each in connection.packets[3:] for packet in split_segment(each, 13))
+
+    assert unclean_reasons(capture) == ["not_kafka"]
+    assert_same(capture)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 12])
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 4_096], indirect=True)
+def test_connections_with_few_packets_and_an_end_have_the_rows_of_the_pipeline(count: int, span_size: int) -> None:
+    open_packets = connection_with_exchanges(count).packets[3:]
+    last = open_packets[-1]
+    reset = send_bytes(last, len(tcp_payload(last)), b"")
+    reset = reset._replace(ts=last.ts + 1, data=reset.data[:33] + b"\x04" + reset.data[34:])
+    for packets in (open_packets, [*open_packets, reset], connection_with_exchanges(count).close().packets[3:]):
+        assert_same(build_pcap(packets))
+        assert_same(build_pcap([packets[1], packets[0], *packets[2:]]))
+
+
+def test_an_acknowledgement_before_the_syn_of_its_side_shows_no_start() -> None:
+    packets = connection_with_exchanges(10).packets
+    # Captured before the SYN of its side, and without that of the other.
+    ack = send_bytes(packets[4], 0, b"")._replace(ts=packets[0].ts)
+    capture = build_pcap([ack, *packets[1:]])
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture)
+
+
+def test_what_looks_like_a_frame_inside_an_incomplete_one_is_none() -> None:
+    connection = connection_with_exchanges(3)
+    connection.send_requests(request_bytes(50)).send_requests(request_bytes(51))
+    connection.send_server_bytes(struct.pack(">ii", 5_000, 50)).send_responses(response_bytes(51))
+    capture = build_pcap(connection.packets)
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture)
+    rows = batch_rows(read_batches(capture))
+    assert [(row["correlation_id"], row["status"]) for row in rows[3:]] == [(50, "truncated"), (51, "no_response")]
 
 
 def test_midstream_flows_of_an_index_read_from_its_sidecar(tmp_path: Path) -> None:
