@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.files import pcap, pcapng
 from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.files.source import is_compressed
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
@@ -59,7 +61,7 @@ Event = Outcome | PrebuiltRow | PrebuiltLines | IndexingStarted | Restarted | Re
 
 
 def can_be_indexed(path: str) -> bool:
-    """Whether the path names a regular capture file that is not compressed, and numpy and pyarrow are installed."""
+    """Whether the path names a regular capture file, and numpy and pyarrow are installed."""
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -68,7 +70,7 @@ def can_be_indexed(path: str) -> bool:
     except OSError:
         # The error is raised again, and reported, when the file is read.
         return False
-    return (magic in pcap.MAGICS or magic == pcapng.MAGIC) and has_captures()
+    return (magic in pcap.MAGICS or magic == pcapng.MAGIC or is_compressed(magic)) and has_captures()
 
 
 def progressive_events(
@@ -94,7 +96,7 @@ def progressive_events(
     if first_part.is_complete:
         return
     yield IndexingStarted()
-    index = _build_index(path, on_progress)
+    index, report = _build_index(path, source, options, on_progress)
     if index is None:
         yield Restarted(options.topics)
         keys = KeyLog(options.tls_keylog)
@@ -122,23 +124,44 @@ def progressive_events(
         reader = LineReader(index, index_options, conditions(), json_columns, form.json_columns, after=after)
     try:
         for event in _mark_replayed(reader.filtered_outcomes(level), reported, first_part.packet_count):
-            on_progress(reader.reached)
+            report(reader.reached)
             yield event
     finally:
         reader.close()
 
 
-def _build_index(path: str, on_progress: Callable[[int], None]) -> Index | None:
+def _build_index(
+    path: str, source: Source, options: Options, on_progress: Callable[[int], None]
+) -> tuple[Index | None, Callable[[int], None]]:
+    """The index of the file, None if it has none; and what receives the positions of the rows.
+
+    A compressed file is unpacked first, and its progress is measured in bytes of the compressed one.
+    """
     from kwire.capture.index import Index, NotIndexed
     from kwire.capture.index.build import build_columns
     from kwire.capture.index.columns import Columns
+    from kwire.capture.index.scan.files import CaptureFile, UnpackedFile, unpack_capture
 
-    columns = Columns()
+    readable: str | UnpackedFile = path
+    report = on_progress
     try:
-        build_columns(path, columns, on_progress)
+        with CaptureFile(path) as file:
+            is_compressed = file.is_compressed
+        if is_compressed:
+            if hasattr(source, "rewind"):
+                source.rewind()
+            readable = unpack_capture(source, options.unpacked_size_max)
+            with CaptureFile(readable) as unpacked:
+                report = partial(_report_part, on_progress, file.size, unpacked.size)
+        columns = Columns()
+        build_columns(readable, columns, report)
     except NotIndexed:
-        return None
-    return Index(path, columns)
+        return None, on_progress
+    return Index(readable, columns), report
+
+
+def _report_part(on_progress: Callable[[int], None], packed_size: int, size: int, position: int) -> None:
+    on_progress(position * packed_size // max(size, 1))
 
 
 class _FirstPart:

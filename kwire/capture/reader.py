@@ -1,13 +1,14 @@
 """Read captures as outcomes, rows, Arrow record batches or a table: the entry points for commands, Spark and programs.
 
-`Options` state what is read, with an exchange filter on message headers. A regular file that is not compressed, and
-bytes, are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar`), if numpy and pyarrow
-are installed. Compressed files and pipes are read as a stream (`kwire.capture.pipeline`). The rows are the same.
+`Options` state what is read, with an exchange filter on message headers. Regular files, which are unpacked if they are
+compressed, and bytes are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar`), if numpy
+and pyarrow are installed. Pipes are read as a stream (`kwire.capture.pipeline`). The rows are the same.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -150,7 +151,7 @@ def read_batches(
     """
     options = options or Options()
     names = selected_columns(level, columns)
-    index = open_index(path)
+    index = open_index(path, unpacked_size_max=options.unpacked_size_max)
     if index is not None:
         yield from read_flow_batches([index], None, level, options, columns=names)
         return
@@ -235,7 +236,7 @@ def collect_topic_names(sources: Iterable[Source], options: Options, *, cache: s
     Args: cache: where indexes are stored, `beside` or a folder; None stores none.
     """
     for source in sources:
-        index = open_index(source, cache)
+        index = open_index(source, cache, unpacked_size_max=options.unpacked_size_max)
         if index is None:
             names = collect_topic_names_from_stream(source, options)
         else:
@@ -254,16 +255,21 @@ def collect_topic_names_from_stream(source: Source, options: Options) -> dict[st
     return names.names_by_id()
 
 
-def open_index(source: Source, cache: str | None = None) -> Index | None:
+def open_index(source: Source, cache: str | None = None, *, unpacked_size_max: int | None = None) -> Index | None:
     """The index of a source; None if the source cannot be indexed, or without the extra `captures`.
 
-    Args: cache: where sidecars are stored, `beside` or a folder; None stores none.
+    Args: cache: where sidecars are stored, `beside` or a folder; None stores none. Compressed captures have none.
+        unpacked_size_max: as in `Options`.
     """
     if not isinstance(source, (str, bytes, os.PathLike)) or not has_captures():
         return None
     from kwire.capture import index
+    from kwire.capture.index.scan.files import CaptureFile, unpack_capture
 
-    try:
+    with suppress(index.NotIndexed):
+        with CaptureFile(source) as file:
+            is_compressed = file.is_compressed
+        if is_compressed:
+            return index.build_index(unpack_capture(source, unpacked_size_max))
         return index.build_index(source) if isinstance(source, bytes) else index.open_index(source, cache=cache)
-    except index.NotIndexed:
-        return None
+    return None

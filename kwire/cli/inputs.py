@@ -94,6 +94,11 @@ class CountedFile:
         self.on_unpacked = on_unpacked
         self._count = 0
 
+    def rewind(self) -> None:
+        """Read it from its beginning again."""
+        self._file.seek(0)
+        self._count = 0
+
     def read(self, size: int = -1, /) -> bytes:
         """Read from the file."""
         data = self._file.read(size)

@@ -29,10 +29,10 @@ class Progress:
         self._is_shown = False
         self._count = self._unpacked = 0
 
-    def update_unpacked(self, count: int) -> None:
-        """Show that the input has expanded to `count` bytes so far."""
+    def update_unpacked(self, count: int, read: int | None = None) -> None:
+        """Show that the input has expanded to `count` bytes so far. Args: read: how many are done, if that changed."""
         self._unpacked = count
-        self.update(self._count)
+        self.update(self._count if read is None else read)
 
     def update(self, count: int) -> None:
         """Show that `count` bytes are done."""

@@ -113,8 +113,8 @@ def _write_level(job: LevelJob) -> int:
 
 def _read_level(job: LevelJob, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     try:
-        index = open_index(job.file, job.index)
         level, options, columns = request.level, request.reader_options, request.needed_columns
+        index = open_index(job.file, job.index, unpacked_size_max=options.unpacked_size_max)
         if index is None:
             batches = read_batches(job.file, level, options, columns=columns)
         else:

@@ -166,7 +166,7 @@ def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Rea
             # The buffer serves small reads without a call of Python code for each.
             with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
                 yield Reader(cast("Readable", decompressed), compressed, unpacked_max, on_unpacked)
-        elif plain.magic == _ZSTD_MAGIC or _is_skippable(plain.magic):
+        elif is_compressed(plain.magic):
             compressed = _CompressedInput("zstd", plain.magic, file)
             decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
             with decompressor.stream_reader(
@@ -179,9 +179,11 @@ def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Rea
             yield plain
 
 
-def _is_skippable(magic: bytes) -> bool:
-    """Whether a zstd file begins with a skippable frame, as pzstd writes it."""
-    return magic[1:] == b"\x2a\x4d\x18" and magic[0] & 0xF0 == 0x50
+def is_compressed(magic: bytes) -> bool:
+    """Whether a file with these first four bytes is compressed by gzip or zstd."""
+    # A zstd file may begin with a skippable frame, as pzstd writes it.
+    is_skippable = magic[1:] == b"\x2a\x4d\x18" and magic[0] & 0xF0 == 0x50
+    return magic[:2] == _GZIP_MAGIC or magic == _ZSTD_MAGIC or is_skippable
 
 
 def source_name(source: Source) -> str:

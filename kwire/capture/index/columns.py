@@ -46,12 +46,12 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         """There are no columns yet. `file`: an empty file for them; `finish` completes it."""
         self._loaded: dict[str, Column] = {}
         self._size = 0
-        self._file: _OpenFile | None = None
+        self._file: OpenFile | None = None
         self._directory: dict[str, tuple[str, int, int, int]] = {}
         self.metadata: dict[str, Any] = {}
         """More values to store, of any type that JSON has."""
         if file is not None:
-            self._file = _OpenFile(file.fileno())
+            self._file = OpenFile(file.fileno())
             self._file.write(_MAGIC)
 
     def __getitem__(self, name: str) -> Column:
@@ -83,7 +83,7 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         if self._size > SPILL_SIZE:
             # The file has no name: it is deleted when the last reader closes it.
             with tempfile.TemporaryFile(prefix="kwire-index-") as file:
-                self._file = _OpenFile(file.fileno())
+                self._file = OpenFile(file.fileno())
             for each, loaded in self._loaded.items():
                 self._directory[each] = _append_column(self._file, loaded)
             self._loaded.clear()
@@ -98,7 +98,7 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         assert self._file is not None
         self._write_directory(self._file, self._directory)
 
-    def _write_directory(self, file: BinaryIO | _OpenFile, places: dict[str, tuple[str, int, int, int]]) -> None:
+    def _write_directory(self, file: BinaryIO | OpenFile, places: dict[str, tuple[str, int, int, int]]) -> None:
         directory = json.dumps({"about": self.metadata, "columns": places}).encode()
         file.write(directory)
         file.write(_TAIL.pack(len(directory), zlib.crc32(directory), _MAGIC))
@@ -111,7 +111,7 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         """
         columns = cls()
         # Columns are read on demand from this open file, even if another file takes its name meanwhile.
-        columns._file = _OpenFile(file.fileno())
+        columns._file = OpenFile(file.fileno())
         size = os.fstat(file.fileno()).st_size
         reader = _CheckedReader(file.fileno())
         if size < len(_MAGIC) + _TAIL.size or reader.read_bytes(0, len(_MAGIC)) != _MAGIC:
@@ -199,7 +199,7 @@ class PagedColumn:
         return page
 
 
-class _OpenFile:
+class OpenFile:
     """A file that stays open as long as this object exists."""
 
     def __init__(self, number: int) -> None:
@@ -254,7 +254,7 @@ def read_at(handle: int, at: int, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _append_column(file: BinaryIO | _OpenFile, column: Column) -> tuple[str, int, int, int]:
+def _append_column(file: BinaryIO | OpenFile, column: Column) -> tuple[str, int, int, int]:
     """Append a column; return its type, count, offset and CRC."""
     at = file.seek(0, 2)
     padding = -at % 8

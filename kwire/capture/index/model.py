@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +16,7 @@ from kwire.capture.index.columns import Columns, PagedColumn
 from kwire.capture.index.flows.frame_columns import StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.scan.files import CaptureFile
+from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
 from kwire.capture.model import CaptureIssue, Endpoint
@@ -67,7 +66,7 @@ class Index:
     sidecar: str | None = None
     """The file that holds the columns, if any."""
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, columns: Columns) -> None:
+    def __init__(self, source: Source, columns: Columns) -> None:
         """`columns` are those that `build_index` wrote, perhaps in another process."""
         self.source = source
         self.columns = columns
@@ -104,7 +103,7 @@ class Index:
     @property
     def file(self) -> str:
         """The value of the column `file` of its rows."""
-        return source_name(self.source)
+        return self.source.name if isinstance(self.source, UnpackedFile) else source_name(self.source)
 
     @cached_property
     def flows(self) -> list[FlowInfo]:

@@ -44,7 +44,7 @@ class SidecarIndex(Index):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the names of the capture and of the sidecar."""
-        assert not isinstance(self.source, bytes)
+        assert isinstance(self.source, str | os.PathLike)
         return reopen_index, (os.fspath(self.source), self.sidecar)
 
 
@@ -96,7 +96,7 @@ def build_sidecar(capture: Path_, sidecar: Path_, build: Callable[[Columns], Non
 
 def write_sidecar(index: Index, sidecar: Path_) -> None:
     """Write the index to a sidecar."""
-    if isinstance(index.source, bytes):
+    if not isinstance(index.source, str | os.PathLike):
         raise ValueError("only a capture in a file can have a sidecar")
     index.columns.metadata = _signed_metadata(index.source, index.columns)
     with _replace_sidecar(index.source, Path(sidecar)) as file:

@@ -47,7 +47,7 @@ class ClientDetection:
         self.held_size = 0
         """The bytes that it holds."""
         self.first_bytes = [b"", b""]
-        """Of each side, as many as tell Kafka from TLS."""
+        """Of each side, as many as show whether it is Kafka or TLS."""
         self.is_found_by_search = False
         """Whether the client is the first one of `sides_with_requests`."""
         self._next_search_size = _SEARCH_SIZE

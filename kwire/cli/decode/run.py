@@ -235,9 +235,9 @@ class _OpenedInput:
         self._read_count = at
 
     def _show_unpacked(self, count: int) -> None:
-        self.show_progress(self._read_count)
-        if self._progress is not None:
-            self._progress.update_unpacked(count)
+        progress = self._open_progress()
+        if progress is not None:
+            progress.update_unpacked(count, self._read_count)
 
     def show_progress(self, at: int) -> None:
         """Update the progress line, if stderr is a terminal."""
@@ -246,14 +246,17 @@ class _OpenedInput:
             self.hide_progress()
             self._progress = None
         self._read_count = at
-        if self._progress is None:
-            if not is_terminal(sys.stderr):
-                return
+        progress = self._open_progress()
+        if progress is not None:
+            progress.update(at)
+
+    def _open_progress(self) -> Progress | None:
+        if self._progress is None and is_terminal(sys.stderr):
             from kwire.cli.progress import Progress
 
             name = one_line(os.path.basename(self.path))
             self._progress = Progress(name, os.stat(self.path).st_size, sys.stderr)
-        self._progress.update(at)
+        return self._progress
 
 
 def _make_packet_printer(args: argparse.Namespace, out: TextIO) -> PacketPrinter | None:

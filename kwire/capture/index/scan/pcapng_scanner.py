@@ -11,7 +11,7 @@ import numpy as np
 from kwire.capture.files import pcapng, pcapng_blocks
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.index.arrays import Ints
-from kwire.capture.index.scan.files import NotIndexed
+from kwire.capture.index.scan.files import FileStream, NotIndexed
 from kwire.capture.index.scan.header_pass import ISSUES_MAX
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import guess_pcapng_position
@@ -74,7 +74,7 @@ class PcapngScanner(RecordScanner[list[_PacketRun]]):
             return
         issues: list[CaptureIssue] = []
         packet_count = 0
-        for item in read_packets(self._file.source, KeyLog()):
+        for item in read_packets(FileStream(self._file), KeyLog()):
             if isinstance(item, Packet):
                 packet_count += 1
             else:
