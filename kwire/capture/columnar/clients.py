@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.index import Index
-    from kwire.capture.index.arrays import Bools
+    from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.frame_columns import FrameColumns
     from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_CORRELATION_ID_SIZE = 4
 _NO_CLIENT = Client()
 _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 
@@ -47,7 +48,7 @@ class ClientMap:
             self._track_client(flow, sorted(rows))
 
     def client_at(self, flow: int, completed_by: int, offset: int) -> Client:
-        """What is known of the client of a flow at the completion of an exchange."""
+        """What is known of the client of a flow at a packet, as of `completing_packets`, and an offset."""
         positions = self._positions.get(flow)
         if positions is None:
             return _NO_CLIENT
@@ -91,6 +92,15 @@ class ClientMap:
         data = self._bodies.read_frame(*frame_range)
         damage = self._bodies.find_damage(*frame_range) if len(data) < frame_range.size else None
         return Frame(_NO_FLOW, is_request, 0, 0, 0, frame_range.size, data, damage[0] if damage else None)
+
+
+def completing_packets(exchanges: ExchangeColumns) -> Ints:
+    """The packet that completed each exchange, also where the client side was found later (`completed_by`)."""
+    request, response = exchanges.request.frame, exchanges.response.frame
+    is_paired = (request.size >= 0) & (response.size >= 0)
+    # Without a correlation id a response waits for no request.
+    is_alone = is_paired | ((request.size < 0) & (response.size < _CORRELATION_ID_SIZE))
+    return np.where(is_alone, np.maximum(request.completed_by, response.completed_by), exchanges.completed_by)
 
 
 class _FrameRange(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.capture.columnar.clients import completing_packets
 from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.exchange_pairing import NO_RESPONSE_REASONS
@@ -38,10 +39,11 @@ class ExchangeBuilder:
         """Each exchange with the number of the packet that completed it."""
         request, response = exchanges.request, exchanges.response
         columns = [*self._with_file_packets(request.frame), *self._with_file_packets(response.frame)]
-        columns += [exchanges.flow, exchanges.completed_by, request.number, request.in_flight]
+        columns += [exchanges.flow, completing_packets(exchanges), request.number, request.in_flight]
         columns += [request.expects_response, response.order_ok]
-        for row in zip(*(column.tolist() for column in columns), strict=True):
-            yield row[19], self._build_exchange(row)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for row, completed_by in zip(rows, exchanges.completed_by.tolist(), strict=True):
+            yield completed_by, self._build_exchange(row)
 
     def _build_exchange(self, row: tuple[int, ...]) -> Exchange:
         number, completed_by, count, in_flight, expects_response, order_ok = row[_RESPONSE:]

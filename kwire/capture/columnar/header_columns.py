@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
+from kwire.capture.columnar.clients import completing_packets
 from kwire.capture.index.flows.frame_headers import first_flexible_versions
 from kwire.capture.model import Flow, connection_id, format_address
 from kwire.capture.rows.columns import arrow_schema
@@ -100,13 +101,14 @@ class HeaderColumns:
         clients_of_flows = [clients.single_client(number) for number in flow.tolist()]
         known_from = np.array([packet for _, packet in clients_of_flows], dtype=np.int64)[inverse]
         values = pa.array([getattr(client, name) for client, _ in clients_of_flows], type=pa.string())
-        is_early = exchanges.completed_by < known_from
+        completed_by = completing_packets(exchanges)
+        is_early = completed_by < known_from
         column = values.take(pa.array(inverse, mask=is_early))
         if not (known_from < 0).any():
             return column
         response = exchanges.response.frame
         offset = np.where(response.size >= 0, response.offset, exchanges.request.frame.offset)
-        rows = zip(exchanges.flow.tolist(), exchanges.completed_by.tolist(), offset.tolist(), strict=True)
+        rows = zip(exchanges.flow.tolist(), completed_by.tolist(), offset.tolist(), strict=True)
         return pa.array([getattr(clients.client_at(*row), name) for row in rows], type=pa.string())
 
 

@@ -127,7 +127,7 @@ class FrameExtractor:
                     continue
                 self._partial = _PartialFrame(ts, event.offset + at, packet, self._budget)
             partial = self._partial
-            at = partial.take_data(payload, at, ts)
+            at = partial.take_data(payload, at, ts, packet)
             if partial.size is not None and not 0 <= partial.size <= self._size_max:
                 self._reject_length(partial)
                 return StreamData(event.flow, event.side, ts, event.offset + at, payload[at:], packet)
@@ -138,15 +138,20 @@ class FrameExtractor:
 
     def _reject_length(self, partial: _PartialFrame) -> None:
         """Skip the four bytes of an invalid length, and start a search after them."""
+        assert partial.size is not None
         self._invalid_lengths += 1
-        detail = f"a frame length of {partial.size} is not within 0 and {self._size_max}"
-        kind = "bad_length"
-        if not self._is_request and is_tls(bytes(partial.length_bytes) + bytes(1)):
-            kind, detail = "tls", "the answer is a TLS record: the port speaks TLS, and the client does not"
+        kind, detail = describe_length(partial.size, self._size_max, is_request=self._is_request)
         self._partial = None
         self._start_search(kind, detail, partial.ts, partial.offset, 0)
-        head = StreamData(self._flow, 0, partial.ts, partial.offset, bytes(partial.length_bytes), partial.packet)
-        self._search.add(head, is_start=False)
+        for place, piece, ts, packet in partial.heads:
+            self._search.add(StreamData(self._flow, 0, ts, partial.offset + place, piece, packet), is_start=False)
+
+
+def describe_length(length: int, size_max: int, *, is_request: bool) -> tuple[str, str]:
+    """The kind and the reason of the gap that an invalid length of a frame causes."""
+    if not is_request and is_tls(_INT32.pack(length) + bytes(1)):
+        return "tls", "the answer is a TLS record: the port speaks TLS, and the client does not"
+    return "bad_length", f"a frame length of {length} is not within 0 and {size_max}"
 
 
 class _PartialFrame:
@@ -158,6 +163,8 @@ class _PartialFrame:
         self.ts = self.end_ts = ts
         self.offset = offset
         self.length_bytes = bytearray()
+        # The parts of the length: place, bytes, time and packet of each.
+        self.heads: list[tuple[int, bytes, int, int]] = []
         self.size: int | None = None
         self.damage: str | None = None
         self._parts: list[bytes] = []
@@ -169,12 +176,13 @@ class _PartialFrame:
         """Whether every byte of the frame was received or is known to be missing."""
         return self.size is not None and self._missing_size == 0
 
-    def take_data(self, payload: bytes, at: int, ts: int) -> int:
+    def take_data(self, payload: bytes, at: int, ts: int, packet: int) -> int:
         """Store the bytes of the frame, its length first; returns the position after them."""
         # Packets may have been captured in another order than they were sent.
         self.ts, self.end_ts = min(self.ts, ts), max(self.end_ts, ts)
         if self.size is None:
             piece = payload[at : at + 4 - len(self.length_bytes)]
+            self.heads.append((len(self.length_bytes), piece, ts, packet))
             self.length_bytes += piece
             if len(self.length_bytes) == 4:
                 # The caller checks the length before any byte of the frame is stored.

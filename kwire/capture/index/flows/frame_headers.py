@@ -13,9 +13,12 @@ from kwire.capture.index.flows.frame_columns import NO_ID, FoundFrames, Fragment
 from kwire.capture.index.flows.message_columns import DAMAGED, RequestColumns, ResponseColumns, mark_damaged
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.stream_pieces import OWN_DATA, PHASE_MASK
 from kwire.capture.model import Flow, Frame
 
 _HEADER_SIZE = 10
+# Up to the correlation id.
+_NUMBERED_SIZE = 8
 _CLIENT_ID_SIZE = 48
 _PRODUCE, _CONTROLLED_SHUTDOWN, _SASL_HANDSHAKE = 0, 7, 17
 _NEVER_FLEXIBLE = 1 << 15
@@ -54,10 +57,8 @@ class HeaderReader:
         self.client_ids = client_ids
 
     def read_requests(self, found: FoundFrames, base: int, data: bytes) -> RequestColumns:
-        """The requests of clean flows. Flows whose headers are invalid, or incomplete, become unclean."""
-        flows, flow = self._flows, found.frames.side >> 1
-        flows.mark_unclean(flow[found.have < _HEADER_SIZE], "bad_length")
-        clean = np.nonzero(flows.is_clean(flow))[0]
+        """The requests of clean flows. Flows with headers of another form become unclean."""
+        clean = np.nonzero(self._flows.is_clean(found.frames.side >> 1))[0]
         frames, have = found.frames.select(clean), found.have[clean]
         requests = self._read_requests(frames._replace(size=have), base, data)
         is_damaged = have < frames.size
@@ -65,13 +66,15 @@ class HeaderReader:
             return requests
         body = np.where(is_damaged, mark_damaged(requests.body), requests.body)
         # Whether a damaged Produce request has acks is not known.
-        expects_response = np.where(is_damaged, 1, requests.expects_response)
+        expects_response = np.where(is_damaged & (have >= _NUMBERED_SIZE), 1, requests.expects_response)
         return requests._replace(frame=frames, body=body, expects_response=expects_response)
 
     def read_responses(self, found: FoundFrames, base: int, data: bytes) -> ResponseColumns:
-        """The responses of clean flows. Flows with one that is too short become unclean."""
+        """The responses of clean flows."""
         flows, flow = self._flows, found.frames.side >> 1
-        flows.mark_unclean(flow[found.frames.size < 4], "bad_length")
+        # Whether a response that has no id came before a request of the same packet, nothing shows.
+        is_late = (found.frames.completed_by & PHASE_MASK) != OWN_DATA
+        flows.mark_unclean(flow[(found.frames.size < 4) & is_late], "bad_length")
         clean = np.nonzero(flows.is_clean(flow))[0]
         frames, have = found.frames.select(clean), found.have[clean]
         ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
@@ -79,7 +82,7 @@ class HeaderReader:
         return ResponseColumns(frames, ids, np.where(have < frames.size, DAMAGED, -1))
 
     def _gather_headers(self, frames: FrameColumns, base: int, data: bytes, size: int) -> Bytes:
-        """The first bytes of each frame, followed by zeros if the frame is shorter."""
+        """The first bytes of each frame; behind a shorter one any bytes follow."""
         first, is_enough = self._fragments.first_parts(frames, size)
         at = first - base
         is_contiguous = (at >= 0) & (at + size <= len(data)) & is_enough
@@ -104,6 +107,11 @@ class HeaderReader:
         header = rows[:, :_HEADER_SIZE].copy().view(_HEADER_FIELDS)[:, 0]
         api_key, version, correlation_id, id_size = (header[name].astype(np.int64) for name, _ in _HEADER_FIELDS)
         flow = frames.side >> 1
+        # Without a correlation id there is no pair, and without a size no client id.
+        has_id = frames.size >= _NUMBERED_SIZE
+        api_key[~has_id] = version[~has_id] = -1
+        correlation_id[~has_id] = NO_ID
+        id_size[frames.size < _HEADER_SIZE] = -1
         self._flows.mark_unclean(flow[(api_key == _SASL_HANDSHAKE) & (version == 0)], "tokens")
         self._flows.mark_unclean(flow[(api_key == _CONTROLLED_SHUTDOWN) & (version == 0)], "old_header")
         client_id = self._client_ids(frames, rows, id_size)
@@ -118,8 +126,9 @@ class HeaderReader:
         # Client ids longer than the gathered bytes are read; the tags after them are left to the message decoder.
         is_unusual |= after + 1 > rows.shape[1]
         body = np.where(is_unusual, -1, after + is_flexible)
-        ones = np.ones(len(flow), dtype=np.int64)
-        requests = RequestColumns(frames, api_key, version, correlation_id, client_id, body, ones, ones, ones)
+        ones, expects_response = np.ones(len(flow), dtype=np.int64), has_id.astype(np.int64)
+        ids = correlation_id, client_id
+        requests = RequestColumns(frames, api_key, version, *ids, body, expects_response, ones, ones)
         self._mark_unanswered(requests, rows)
         return requests
 

@@ -99,7 +99,7 @@ class FrameScanner:
         """Search for the first frames of sides whose stream begins anywhere."""
         flows, context = self._context.flows, self._context
         for side in sides[(flows.has_frames[sides] == 0) & (flows.starts_known[sides] == 0)].tolist():
-            context.open_search(side).search.start("midstream", MIDSTREAM_REASON, 0, 0, 0)
+            context.open_search(side, -1).search.start("midstream", MIDSTREAM_REASON, 0, 0, 0)
         flows.has_frames[sides] = 1
 
     def _with_partial(self, pieces: StreamPieces, closing: Mapping[int, FlowEnd]) -> tuple[StreamPieces, StreamPieces]:

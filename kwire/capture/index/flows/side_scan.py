@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from kwire.capture.index.flows.frame_columns import (
 )
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, SNAPLEN, StreamPieces, moment_of
-from kwire.capture.kafka.frame_extractor import GAP_REASONS
+from kwire.capture.kafka.frame_extractor import GAP_REASONS, INVALID_LENGTHS_MAX, describe_length
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, FrameSearch, PartialFrameBudget
 from kwire.capture.kafka.heuristics import find_request
 from kwire.capture.model import Flow, StreamData
@@ -36,10 +37,11 @@ _DAMAGE_OF_CAUSE = {"lost": "gap", "snaplen": "snaplen"}
 
 @dataclass(slots=True)
 class OpenSearch:
-    """A search for the next frame of a side. fed_to: the offset up to which its bytes were added."""
+    """A search for the next frame of a side. begin: where it began; fed_to: the offset up to which bytes were added."""
 
     search: FrameSearch
     flow: Flow
+    begin: int
     fed_to: int
 
 
@@ -53,6 +55,7 @@ class ScanContext:
         self.fragments = fragments
         self.budget = PartialFrameBudget()
         self.searches: dict[int, OpenSearch] = {}
+        self.invalid_lengths: Counter[int] = Counter()
         self.gaps: list[StreamGapRow] = []
         self.window = FileWindow(0, b"")
         self._read = read
@@ -61,11 +64,11 @@ class ScanContext:
         """Bytes of the file."""
         return self.window.read(at, size, self._read)
 
-    def open_search(self, side: int) -> OpenSearch:
-        """Open a search for the next frame of a side."""
+    def open_search(self, side: int, begin: int) -> OpenSearch:
+        """Open a search for the next frame of a side. Args: begin: the offset from which on it may be."""
         flow = Flow(((b"", 0), (b"", 1)), 0, "")
         search = FrameSearch(flow, self.budget, is_request=self.is_request, size_max=FRAME_SIZE_MAX)
-        opened = self.searches[side] = OpenSearch(search, flow, -1)
+        opened = self.searches[side] = OpenSearch(search, flow, begin, begin)
         return opened
 
     def fragment_kind(self, *, is_cut: bool) -> int:
@@ -161,8 +164,7 @@ class SideScan:
         if length is None:
             return None
         if not 0 <= length <= FRAME_SIZE_MAX:
-            self._context.flows.mark_unclean(np.array([self._side >> 1]), "bad_length")
-            return None
+            return self._reject_length(index, skip, length), 0
         end = begin + 4 + length
         last = index if end <= ends[index] else bisect_left(ends, end, index)
         if last >= len(ends):
@@ -171,6 +173,23 @@ class SideScan:
         # The next piece may be the rest of a cut one, which was taken here.
         self._is_regular[index : last + 2 if self._ats[last + 1 : last + 2] == [SNAPLEN] else last + 1] = False
         return (last + 1, 0) if end == ends[last] else (last, end - self._offsets[last])
+
+    def _reject_length(self, index: int, skip: int, length: int) -> int:
+        """Start a search behind an invalid length; return the piece in which it ends."""
+        context, begin = self._context, self._offsets[index] + skip
+        kind, detail = describe_length(length, FRAME_SIZE_MAX, is_request=context.is_request)
+        last = bisect_left(self._ends, begin + 4, index)
+        ts, offset = min(self._ts[index : last + 1]), begin - self._start
+        self._search = context.open_search(self._side, begin)
+        self._search.search.start(kind, detail, ts, offset, 0)
+        head = StreamData(
+            self._search.flow, 0, ts, offset, length.to_bytes(4, "big", signed=True), self._numbers[index]
+        )
+        self._search.search.add(head, is_start=False)
+        self._search.fed_to = begin + 4
+        self._is_regular[index : last + 1] = False
+        context.invalid_lengths[self._side] += 1
+        return last
 
     def _skip_missing(self, index: int, skip: int) -> None:
         """Skip missing bytes of which no frame is known; the next one is searched for, if it is not obvious."""
@@ -252,9 +271,7 @@ class SideScan:
         """
         context, kind = self._context, CAUSES[self._ats[index]]
         if self._search is None:
-            flow = Flow(((b"", 0), (b"", 1)), 0, "")
-            search = FrameSearch(flow, context.budget, is_request=context.is_request, size_max=FRAME_SIZE_MAX)
-            self._search = context.searches[self._side] = OpenSearch(search, flow, 0)
+            self._search = context.open_search(self._side, begin)
         missing = self._sizes[index] - skip
         self._search.search.start(
             *(kind, GAP_REASONS[kind], self._ts[index], begin - self._start, missing),
@@ -279,11 +296,13 @@ class SideScan:
                 index += 1
                 continue
             state.flow.pending_requests = self._pending_at(moment)
-            payload = self._context.read(self._ats[index], self._sizes[index])
-            offset = self._offsets[index] - self._start
+            skip = max(0, state.fed_to - self._offsets[index])
+            payload = self._context.read(self._ats[index] + skip, self._sizes[index] - skip)
+            offset = self._offsets[index] + skip - self._start
             state.search.add(StreamData(state.flow, 0, self._ts[index], offset, payload, self._numbers[index]))
             state.fed_to = self._ends[index]
-            found = state.search.find_frame()
+            is_given_up = self._context.invalid_lengths[self._side] > INVALID_LENGTHS_MAX
+            found = None if is_given_up else state.search.find_frame()
             index += 1
             if found is not None:
                 begin = found[0].offset + self._start
@@ -348,7 +367,8 @@ class SideScan:
         """The pieces from a place on, for the next span."""
         if self._search is not None:
             # A search does not go back further.
-            index, skip = bisect_right(self._ends, self._search.fed_to - 2 * SEARCH_SIZE_MAX), 0
+            begin = max(self._search.begin, self._search.fed_to - 2 * SEARCH_SIZE_MAX)
+            index, skip = bisect_right(self._ends, begin), 0
         count = len(self._ats)
         if index == count:
             return None

@@ -22,7 +22,7 @@ UNCLEAN_REASONS = (
     "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
     "not_kafka",  # no request shows which side is the client, or that both may be
-    "bad_length",  # a frame with an invalid length, or without all of its header
+    "bad_length",  # a response that has no correlation id and came late
     "tokens",  # SASL tokens without headers (SaslHandshake version 0)
     "pairing",  # two open requests of one correlation id, or more early responses than may wait
     "waiting",  # too many pending requests

@@ -198,6 +198,9 @@ class SideWalk:
             if not stream.buffer.segments:
                 at = bisect_left(self._breaks, index)
                 stop = self._breaks[at] if at < len(self._breaks) else self._stop
+                if index < stop and self._segments.offset[index] != stream.next:
+                    # It would have filled a gap that was given up before.
+                    stop = index
                 if index < stop:
                     # In order.
                     stream.next = int(self._segments.end[stop - 1])
@@ -239,7 +242,7 @@ class SideWalk:
         begin, skip_at, first = stream.next, 0, index
         gaps: list[tuple[int, int, int, int]] = []
         while True:
-            if segments.offset[index] < begin:
+            if segments.offset[index] <= begin:
                 return 0
             own = self._skip_number(stream.side, begin, int(segments.arrival[index]))
             if own == AFTER_CAPTURE:

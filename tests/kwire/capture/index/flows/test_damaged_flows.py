@@ -106,6 +106,25 @@ def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
         assert_rows_of_pipeline(capture)
 
 
+@pytest.mark.parametrize("span_size", [4_096, 8_192], indirect=True)
+def test_a_segment_may_come_after_its_gap_was_given_up_in_an_earlier_span(span_size: int) -> None:
+    for count in range(50, 130, 5):
+        connection = build_exchanges(20)
+        (*before, response), rest = connection.packets[:35], connection.packets[35:]
+        # The broker sends nothing until the gap is given up.
+        asked = len(connection.packets)
+        for number in range(100, 100 + count):
+            connection.send_requests(request_bytes(number))
+        requests = connection.packets[asked:]
+        answered = len(connection.packets)
+        for number in range(100, 100 + count):
+            connection.send_responses(response_bytes(number))
+        late = response._replace(ts=requests[-1].ts + 1)
+        capture = build_pcap([*before, *rest, *requests, late, *connection.packets[answered:]])
+        assert unclean_reasons(capture) == ["clean"]
+        assert_rows_of_pipeline(capture)
+
+
 def test_more_lost_requests_than_responses_may_wait() -> None:
     connection = CapturedConnection().open().exchange(request_bytes(0), response_bytes(0))
     before = len(connection.packets)
