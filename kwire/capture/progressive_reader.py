@@ -29,7 +29,7 @@ from kwire.capture.tls.key_log import KeyLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
     from kwire.capture.files.source import Source
     from kwire.capture.index import Index
     from kwire.capture.model import CaptureIssue
@@ -103,28 +103,32 @@ def progressive_events(
         outcomes = outcomes_from_segments(scan_segments(path, options, keys), options, keys, level)
         yield from _mark_replayed(outcomes, reported, first_part.packet_count)
         return
-    from kwire.capture.columnar.filtered_reader import FilteredReader
+    from kwire.capture.columnar.filtered.filtered_lines import read_lines
+    from kwire.capture.columnar.filtered.filtered_reader import FilteredReader, read_outcomes
+    from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.columnar.topic_name_scan import find_topic_names
 
     names = find_topic_names(index, options)
     yield Restarted(names)
-    index_options = replace(options, topics=names, name=path)
-    after = first_part.packet_count
+    reader = ColumnarReader(index, None, replace(options, topics=names, name=path))
+    filtered = FilteredReader(reader, conditions(), after=first_part.packet_count)
     form = line_format()
     if form is None:
-        reader = FilteredReader(index, index_options, conditions(), columns, after=after)
+        from kwire.capture.columnar.formats.row_formatter import RowFormatter
+
+        rows = None if columns is None else RowFormatter(columns, reader.options, path)
+        events = read_outcomes(filtered, level, rows)
     elif form.json_columns is None:
-        from kwire.capture.columnar.lines.table_reader import TableReader
+        from kwire.capture.columnar.formats.table_lines import TableLineFormatter
 
-        reader = TableReader(index, index_options, conditions(), after=after)
+        events = read_lines(filtered, level, TableLineFormatter(TopicNames(names)))
     else:
-        from kwire.capture.columnar.lines.line_reader import LineReader
+        from kwire.capture.columnar.formats.json_lines import JsonLineFormatter
 
-        json_columns = {*form.json_columns, *(columns or ())}
-        reader = LineReader(index, index_options, conditions(), json_columns, form.json_columns, after=after)
+        events = read_lines(filtered, level, JsonLineFormatter(form.json_columns, reader.options, path))
     try:
-        for event in _mark_replayed(reader.filtered_outcomes(level), reported, first_part.packet_count):
-            report(reader.reached)
+        for event in _mark_replayed(events, reported, first_part.packet_count):
+            report(filtered.reached)
             yield event
     finally:
         reader.close()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
     from kwire.capture.files.source import Source
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.kafka.exchange import Outcome

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.columnar import body_columns, json_columns
-from kwire.capture.columnar.batch_merge import RowBatch
 from kwire.capture.columnar.body_columns import BodyColumns, exchanges_by_version, message_name
 from kwire.capture.columnar.decode_plan import message_plan
 from kwire.capture.columnar.span_data import NO_DATA
@@ -21,7 +20,7 @@ from kwire.capture.rows.columns import arrow_schema
 from kwire.capture.rows.message_rows import GAP, STATUSES, TRUNCATED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection
 
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.columnar.span_data import SpanData
@@ -73,16 +72,6 @@ class DamagedRows:
         part._damages = [side.select(places) for side in self._damages]
         part.is_asked, part.is_answered = self.is_asked[places], self.is_answered[places]
         return part
-
-    def build_batch(self, columns: Sequence[str], build_column: Callable[[str, ExchangeColumns], pa.Array]) -> RowBatch:
-        """The rows. Args: build_column: builds the columns that do not depend on bodies."""
-        schema, exchanges = arrow_schema("messages"), self.exchanges
-        arrays = [
-            self.build_column(name) if name in body_columns.COLUMNS else build_column(name, exchanges)
-            for name in columns
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
-        return RowBatch(batch, exchanges.request.frame.ts, exchanges.request.frame.offset)
 
     def build_column(self, name: str) -> pa.Array:
         """One of the columns that depend on bodies."""

@@ -95,6 +95,15 @@ class SessionColumns:
         return out
 
 
+def session_value(name: str, session: FetchSession | None, names: TopicNames) -> object:
+    """The value of one of the session columns."""
+    if session is None:
+        return None
+    if name == "session_partitions":
+        return None if session.partitions is None else session.partitions.as_json(names)
+    return session.id if name == "session_id" else session.epoch
+
+
 def session_exchanges(
     builder: ExchangeBuilder, exchanges: ExchangeColumns, rows: Ints, bodies: FetchBodies
 ) -> Iterator[Exchange | SessionExchange]:

@@ -17,7 +17,7 @@ from kwire.capture.rows.message_rows import OK, STATUSES, UNDECODABLE, outcome_s
 from kwire.capture.tcp.tcp_analysis import FlowSummary
 
 if TYPE_CHECKING:
-    from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
     from kwire.capture.display_filter.display_filter import DisplayFilter
     from kwire.capture.rows.reorder_buffer import PrebuiltLines
 
@@ -82,7 +82,7 @@ class RowFilter:
     @property
     def is_decided_by_columns(self) -> bool:
         """Whether `conditions` decide for each complete exchange of the level `messages` whether it is shown."""
-        from kwire.capture.columnar.filtered_reader import COLUMNS
+        from kwire.capture.columnar import COLUMNS
 
         return self.display_filter is None or all(columns <= COLUMNS for _, columns in self.display_filter.parts())
 
@@ -93,7 +93,8 @@ class RowFilter:
 
     def conditions(self, level: str) -> list[ColumnCondition]:
         """The conditions on columns of messages, for rows of any level; all must hold."""
-        from kwire.capture.columnar.filtered_reader import COLUMNS, ColumnCondition
+        from kwire.capture.columnar import COLUMNS
+        from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
 
         options, clients, statuses = self._options, self._client_ids, self._statuses
         conditions = []

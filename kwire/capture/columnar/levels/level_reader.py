@@ -22,7 +22,6 @@ from kwire.capture.columnar.levels.partition_columns import PartitionColumns
 from kwire.capture.columnar.levels.record_columns import RecordColumns
 from kwire.capture.columnar.levels.share_columns import ShareAckColumns, ShareAcquiredColumns
 from kwire.capture.columnar.levels.topic_history import TopicHistory
-from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.columnar.span_data import SpanData
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
@@ -34,13 +33,12 @@ from kwire.capture.rows.reorder_buffer import sort_key
 from kwire.registry import known_api_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
-    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.model import Row
-    from kwire.capture.options import Options
 
 LEVELS: dict[str, type[LevelColumns]] = {
     each.LEVEL: each for each in (PartitionColumns, ShareAcquiredColumns, ShareAckColumns, RecordColumns)
@@ -48,24 +46,23 @@ LEVELS: dict[str, type[LevelColumns]] = {
 """The levels that are built by columns."""
 
 
-class LevelReader(ColumnarReader):
-    """Reads the rows of one level of one capture; the caller closes it."""
+class LevelReader:
+    """Reads the rows of one level of one capture."""
 
-    def __init__(
-        self, index: Index, flows: Collection[FlowKey] | None, options: Options, level: str, columns: Sequence[str]
-    ) -> None:
-        """Args: flows: those to read; None for all. options: as `options_for_level` returns them."""
-        super().__init__(index, flows, options)
+    def __init__(self, reader: ColumnarReader, level: str, columns: Sequence[str]) -> None:
+        """Args: reader: with options as `options_for_level` returns them."""
+        options = reader.options
+        self._reader = reader
         self._level = level
         self._names = list(columns)
         self._builder = LEVELS[level](columns, payload=options.payload)
         self._topics = TopicHistory(options.topics)
-        self._rows_of_outcome = make_row_builder(level, self._file, options, self._topics)
+        self._rows_of_outcome = make_row_builder(level, reader.file, options, self._topics)
 
-    def level_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in the order of their exchanges."""
         sorter, streamed, count = BatchSorter(), _StreamedOutcomes(self._streamed_outcomes()), 0
-        for part, exchanges in self.read_parts():
+        for part, exchanges in self._reader.read_parts():
             keys = self._merge_keys(exchanges)
             for batch in self._rows_before(streamed, keys[0], count):
                 yield from sorter.add_batches([batch])
@@ -82,16 +79,16 @@ class LevelReader(ColumnarReader):
     # Rows that are built one by one
 
     def _streamed_outcomes(self) -> Iterator[tuple[tuple[int, int], Outcome]]:
-        for numbered in self._numbered_outcomes(self._level, issues=False):
-            yield self._merge_key(numbered), numbered[1]
+        for numbered in self._reader.numbered_outcomes(self._level, issues=False):
+            yield self._reader.merge_key(numbered), numbered[1]
 
     def _merge_keys(self, exchanges: ExchangeColumns) -> list[tuple[int, int]]:
         """The sort keys of exchanges among outcomes of the streaming pipeline."""
-        return list(map(self._exchange_key, exchanges.completed_by.tolist(), exchanges.flow.tolist()))
+        return list(map(self._reader.exchange_key, exchanges.completed_by.tolist(), exchanges.flow.tolist()))
 
     def _rows_before(self, streamed: _StreamedOutcomes, key: tuple[int, int] | None, number: int) -> Iterator[RowBatch]:
         """The rows of the streaming pipeline up to a key; None for all."""
-        rows = _RowList(self._level, self._names, self._with_file_names)
+        rows = _RowList(self._level, self._names, self._reader.with_file_names)
         for outcome in streamed.take(key):
             rows.add(outcome, self._rows_of_outcome(outcome), number)
             if len(rows) >= ROWS_MAX:
@@ -106,20 +103,20 @@ class LevelReader(ColumnarReader):
 
         Args: first: the number of the first exchange. The names in all messages that name topics are learned.
         """
-        rows = _RowList(self._level, self._names, self._with_file_names)
+        rows = _RowList(self._level, self._names, self._reader.with_file_names)
         needed = exchanges.request.body < 0
         if "topic" in self._names:
-            decoder = MessageDecoder(self._options.edition, topic_naming_messages(self._options.edition))
+            decoder = MessageDecoder(self._reader.options.edition, topic_naming_messages(self._reader.options.edition))
             needed |= np.isin(exchanges.request.api_key, decoder.api_keys())
         numbers = np.nonzero(needed)[0].tolist()
-        built = self._exchange_builder.build_exchanges(exchanges.select(np.nonzero(needed)[0]))
+        built = self._reader.exchange_builder.build_exchanges(exchanges.select(np.nonzero(needed)[0]))
         for number, (_, exchange) in zip(numbers, built, strict=True):
             self._add_streamed(rows, streamed, keys, keys[number], first)
             self._topics.position = number
             if exchanges.request.body[number] < 0:
                 rows.add(exchange, self._rows_of_outcome(exchange), first + number)
             else:
-                learn_topic_names(exchange, self._topics, self._options.edition)
+                learn_topic_names(exchange, self._topics, self._reader.options.edition)
             if len(rows) >= ROWS_MAX:
                 yield rows.take_batch()
         self._add_streamed(rows, streamed, keys, keys[-1], first)
@@ -141,14 +138,14 @@ class LevelReader(ColumnarReader):
     # Rows that are built by columns
 
     def _column_batches(self, part: int, exchanges: ExchangeColumns, first: int) -> Iterator[RowBatch]:
-        is_chosen = self._matches_options(exchanges) & (exchanges.request.body >= 0)
+        is_chosen = self._reader.matches_options(exchanges) & (exchanges.request.body >= 0)
         # The messages of other APIs are not even imported.
         present = np.unique(exchanges.request.api_key[is_chosen]).tolist()
         keys = [key for key in present if key in known_api_keys() and self._builder.has_rows(key)]
         chosen = np.nonzero(is_chosen & np.isin(exchanges.request.api_key, keys))[0]
         if not len(chosen):
             return
-        span = self._read_span_data(part, exchanges.select(chosen))
+        span = self._reader.read_span_data(part, exchanges.select(chosen))
         parts = self._level_rows(exchanges, chosen, span)
         if parts:
             yield self._make_batch(concatenate_level_rows(parts), exchanges, first)
@@ -166,7 +163,7 @@ class LevelReader(ColumnarReader):
         left = np.nonzero(is_left)[0]
         if len(left):
             collector = self._builder.row_collector()
-            source = BodySource(self.bodies, span, self._exchange_builder)
+            source = BodySource(self._reader.bodies, span, self._reader.exchange_builder)
             for number, request, response in source.bodies(exchanges, left, self._builder.needs_request):
                 collector.add_exchange(number, request, response)
             parts.append(collector.rows(exchanges))
@@ -192,9 +189,9 @@ class LevelReader(ColumnarReader):
             elif name == "ts":
                 arrays.append(pa.array(row_ts // 1000, type=pa.int64()).view(schema.field(name).type))
             elif name == "file":
-                arrays.append(self._header_columns.file_column(row_ts))
+                arrays.append(self._reader.header_columns.file_column(row_ts))
             else:
-                arrays.append(self._header_columns.build_column(name, used_exchanges).take(places))
+                arrays.append(self._reader.header_columns.build_column(name, used_exchanges).take(places))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in self._names]))
         return RowBatch(batch, ts[order], offset[order], first + numbers)
 

@@ -9,8 +9,10 @@ import pytest
 
 from kwire.capture import index
 from kwire.capture.columnar.batch_merge import ROWS_MAX
+from kwire.capture.columnar.message_batches import MessageBatches
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
+from kwire.capture.model import Row
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
@@ -24,15 +26,25 @@ COUNT = ROWS_MAX + 3_000
 BUFFERED_MAX = ORDER_WINDOW + 1
 
 
-class CountingReader(ColumnarReader):
-    """Counts the outcomes that were taken from the streaming pipeline; each has one row."""
+class CountedOutcomes:
+    """Counts the outcomes that a reader takes from the streaming pipeline; each has one row."""
 
-    built_count = 0
+    def __init__(self, capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.reader = ColumnarReader(index.build_index(capture), None, Options())
+        self._outcomes = self.reader.ordered_outcomes(issues=True)
+        monkeypatch.setattr(self.reader, "ordered_outcomes", self._counted)
 
-    def _ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
-        for outcome in super()._ordered_outcomes(issues=issues):
-            self.built_count += 1
+    def _counted(self, *, issues: bool) -> Iterator[Outcome]:
+        assert issues
+        for outcome in self._outcomes:
+            self.count += 1
             yield outcome
+
+    def rows(self) -> Iterator[list[Row]]:
+        """The rows of each batch."""
+        batches = MessageBatches(self.reader, COLUMNS).read_batches(issues=True)
+        return (batch.to_pylist() for batch in batches)
 
 
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
@@ -58,39 +70,44 @@ def unclean() -> list[CapturedPacket]:
     return connection(40_000, COUNT, 1_000_000, is_clean=False)
 
 
-def check_buffered_rows(capture: bytes) -> None:
+def check_buffered_rows(capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that few outcomes are buffered at any time, of a capture whose outcomes are all of the pipeline."""
-    counting, row_count = CountingReader(index.build_index(capture), None, Options()), 0
-    for batch in counting.message_batches(COLUMNS, issues=True):
-        row_count += batch.num_rows
-        assert counting.built_count <= row_count + BUFFERED_MAX
-    assert row_count == counting.built_count == COUNT
+    outcomes, row_count = CountedOutcomes(capture, monkeypatch), 0
+    for rows in outcomes.rows():
+        row_count += len(rows)
+        assert outcomes.count <= row_count + BUFFERED_MAX
+    assert row_count == outcomes.count == COUNT
 
 
-def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(unclean: list[CapturedPacket]) -> None:
-    check_buffered_rows(build_pcap(unclean))
+def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(
+    unclean: list[CapturedPacket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_buffered_rows(build_pcap(unclean), monkeypatch)
 
 
-def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(unclean: list[CapturedPacket]) -> None:
+def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
+    unclean: list[CapturedPacket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     clean = connection(50_000, 3_000, 10_000_000, is_clean=True)
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
-    built_index = index.build_index(capture)
-    assert sorted(flow.unclean_reason for flow in built_index.flows) == ["clean", "reuse"]
-    counting = CountingReader(built_index, None, Options())
+    outcomes = CountedOutcomes(capture, monkeypatch)
+    assert sorted(flow.unclean_reason for flow in outcomes.reader.index.flows) == ["clean", "reuse"]
 
-    rows = []
-    for batch in counting.message_batches(COLUMNS, issues=True):
-        rows += batch.to_pylist()
-        assert counting.built_count <= len(rows) + BUFFERED_MAX
+    rows: list[Row] = []
+    for some in outcomes.rows():
+        rows += some
+        assert outcomes.count <= len(rows) + BUFFERED_MAX
     expected = [(row["conn_id"], row["correlation_id"]) for row in read_rows(capture, options=Options(bodies=False))]
     keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
     assert keys == expected
     assert len(keys) == COUNT + 3_000
-    assert counting.built_count == COUNT
+    assert outcomes.count == COUNT
 
 
-def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(unclean: list[CapturedPacket]) -> None:
+def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(
+    unclean: list[CapturedPacket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     last = unclean[-1].ts
     backwards = [wire._replace(ts=2 * unclean[0].ts - wire.ts + last) for wire in unclean]
 
-    check_buffered_rows(build_pcap(backwards))
+    check_buffered_rows(build_pcap(backwards), monkeypatch)

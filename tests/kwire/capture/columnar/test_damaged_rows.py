@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.capture.columnar import damaged_rows
+from kwire.capture.columnar.batch_merge import RowBatch
+from kwire.capture.columnar.formats.arrow_formatter import ArrowFormatter
+from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
 from kwire.capture.rows.columns import level_columns
 from tests.support.captures.capture_files import CAPTURES
 from tests.support.captures.index_captures import (
@@ -24,13 +26,13 @@ def test_incomplete_exchanges_are_built_by_columns_as_one_by_one(
     columns: list[str], snaplen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[int] = []
-    build_batch = damaged_rows.DamagedRows.build_batch
+    format_rows = ArrowFormatter.format_rows
 
-    def count_rows(self: damaged_rows.DamagedRows, *args: object) -> object:
-        built.append(len(self.chosen))
-        return build_batch(self, *args)  # type: ignore[arg-type]
+    def count_rows(self: ArrowFormatter, rows: ExchangeRows) -> RowBatch:
+        built.append(0 if rows.damaged is None else len(rows.exchanges))
+        return format_rows(self, rows)
 
-    monkeypatch.setattr(damaged_rows.DamagedRows, "build_batch", count_rows)
+    monkeypatch.setattr(ArrowFormatter, "format_rows", count_rows)
     capture = lose_packets(copy_connections(CAPTURES / "small_share.pcap", 13), 0.0, snaplen=snaplen)
 
     assert_rows_of_pipeline(capture, names=columns)

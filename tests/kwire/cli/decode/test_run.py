@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import progressive_reader
-from kwire.capture.columnar.lines import line_reader
+from kwire.capture.columnar.filtered import filtered_lines
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import IndexingStarted, Replayed, Restarted
@@ -98,7 +98,7 @@ def test_lines_of_clean_flows_are_in_order_among_lossy_flows(
     chance, copy = random.Random(seed), tmp_path / "lossy.pcap"
     copy.write_bytes(build_pcap([each for each in read_ip_packets(path) if chance.random() > 0.02]))
     # Few lines at once, so that outcomes of lossy flows belong between them.
-    monkeypatch.setattr(line_reader, "_COUNT_MAX", 5)
+    monkeypatch.setattr(filtered_lines, "_COUNT_MAX", 5)
     for way in ("table", "json"):
         of_file, of_stream = decode_as_file_and_stream(copy, WAYS[way], capsys, monkeypatch)
 

@@ -14,6 +14,7 @@ from kwire.capture import index
 from kwire.capture.columnar.body_walker import BODIES_MIN
 from kwire.capture.columnar.levels.body_source import BodySource
 from kwire.capture.columnar.levels.level_reader import LEVELS, LevelReader
+from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.index.scan import scanner
 from kwire.capture.model import Row
 from kwire.capture.options import ExchangeCondition, ExchangeFilter, Options
@@ -100,9 +101,8 @@ def decoded_one_by_one(capture: bytes, level: str, monkeypatch: pytest.MonkeyPat
 
     bodies = BodySource.bodies
     monkeypatch.setattr(BodySource, "bodies", counted_bodies)
-    options = options_for_level(Options(), level)
-    reader = LevelReader(index.build_index(capture), None, options, level, [c.name for c in level_columns(level)])
-    batch_rows(reader.level_batches())
+    reader = ColumnarReader(index.build_index(capture), None, options_for_level(Options(), level))
+    batch_rows(LevelReader(reader, level, [c.name for c in level_columns(level)]).read_batches())
     return count
 
 

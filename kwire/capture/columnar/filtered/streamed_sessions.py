@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,29 +28,29 @@ _NO_MORE = 1 << 63
 _SLICE_SIZE = 2048
 
 
-class SessionsByRow(Protocol):
-    """The sessions of the exchanges of a part."""
-
-    def get(self, row: int, /) -> FetchSession | None:
-        """The session of an exchange; None for one without."""
-
-
 class StreamedSessions:
     """The outcomes of the streaming pipeline with the numbers of their packets; `session` of each is set in time."""
 
     def __init__(
         self,
-        sessions: SessionTracker,
+        sessions: SessionTracker | None,
         outcomes: Iterator[tuple[int, Outcome]],
-        follow: Callable[[Exchange], FetchSession | None],
+        follow: Callable[[SessionTracker, Exchange], FetchSession | None],
     ) -> None:
-        """Args: outcomes: in the order of completion. follow: tracks one of their exchanges in `sessions`."""
+        """Args: sessions: None if they are not tracked. outcomes: in the order of completion. follow: tracks one of
+        their exchanges in the sessions.
+        """
         self._sessions = sessions
         self._follow = follow
         self._outcomes = outcomes
         self._taken: deque[tuple[int, Outcome]] = deque()
         self._untracked: deque[tuple[int, Exchange]] = deque()
         self._last_number = -1
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether sessions are tracked."""
+        return self._sessions is not None
 
     def __iter__(self) -> Iterator[tuple[int, Outcome]]:
         return self
@@ -74,6 +74,7 @@ class StreamedSessions:
                 self._last_number = _NO_MORE
         while self._untracked and self._untracked[0][0] < completed_by:
             self._track_first()
+        assert self._sessions is not None
         if isinstance(exchange, Exchange):
             return self._sessions.follow(exchange)
         return self._sessions.follow_request(exchange)
@@ -81,13 +82,14 @@ class StreamedSessions:
     def _take_next(self) -> tuple[int, Outcome]:
         number, outcome = next(self._outcomes)
         self._last_number = number
-        if isinstance(outcome, Exchange):
+        if isinstance(outcome, Exchange) and self.has_sessions:
             self._untracked.append((number, outcome))
         return number, outcome
 
     def _track_first(self) -> None:
         _, exchange = self._untracked.popleft()
-        exchange.session = self._follow(exchange)
+        assert self._sessions is not None
+        exchange.session = self._follow(self._sessions, exchange)
 
 
 class PartSessions:

@@ -1,28 +1,30 @@
-"""Format rows of messages as JSON lines, column by column: the lines of `rows.json_lines.format_json_line`.
-
-The rows are those of valid exchanges, which have no issues, or of incomplete ones.
-"""
+"""Format exchanges in columns as JSON lines: the lines of `rows.json_lines.format_json_line`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kwire.capture.columnar import json_columns
+from kwire.capture.columnar import json_columns, session_columns
 from kwire.capture.columnar.header_columns import NO_TIME
+from kwire.capture.columnar.session_columns import session_value
+from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import RowIssue
-from kwire.capture.rows.columns import ColumnKind, level_columns
+from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
 from kwire.capture.rows.json_lines import format_second
 from kwire.capture.rows.message_rows import OK
 from kwire.json_text import escape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
     from kwire.capture.index.arrays import Bools, Bytes, Ints
+    from kwire.capture.options import Options
 
 _NULL = pa.scalar("null")
 _TEXTS = {"stream_epoch": "0", "tls": "false", "status": f'"{OK}"', "issues": "[]"}
@@ -34,46 +36,62 @@ _MICROSECONDS_END = _SECOND_SIZE + 7
 _TIME_OF_DAY = slice(12, _TIME_SIZE)
 
 
-class LineSource(NamedTuple):
-    """The rows to format.
+class JsonLineFormatter:
+    """Formats exchanges as JSON with these columns of `messages`."""
 
-    times: returns the times of a column in nanoseconds. bodies: a column of JSON, as it is inside a JSON string.
-    array: the values of any other column. damages: return the status and the issues of incomplete exchanges.
-    """
+    formats_damaged = True
 
-    row_count: int
-    file: str
-    times: Callable[[str], Ints]
-    bodies: Callable[[str], list[str | None]]
-    array: Callable[[str], pa.Array]
-    damages: tuple[Callable[[], list[str]], Callable[[], list[list[RowIssue]]]] | None = None
+    def __init__(self, names: Sequence[str], options: Options, file: str) -> None:
+        """Args: options: with the names of all topics. file: the value of the column of that name."""
+        # Lines with an error are counted.
+        self.columns: Collection[str] = {*names, "error_code"}
+        self._line_names = names
+        self._options = options
+        self._file = file
+        self._names = TopicNames(options.topics)
+        self._kinds = {column.name: column.kind for column in level_columns("messages")}
 
+    def format_rows(self, rows: ExchangeRows) -> list[str]:
+        """The lines of these exchanges."""
+        # Bodies are large: they are not copied into Arrow.
+        pieces: list[Iterable[str]] = []
+        parts: list[Any] = []
+        literal = "{"
+        for number, name in enumerate(self._line_names):
+            literal += f'{"," if number else ""}"{name}":'
+            if name in json_columns.COLUMNS:
+                pieces += [_join([*parts, literal]), _quote(rows.json_texts(name, self._options, is_escaped=True))]
+                parts, literal = [], ""
+            elif name == "file":
+                literal += _escape(self._file)
+            elif name in _TEXTS and (rows.damaged is None or name not in {"status", "issues"}):
+                literal += _TEXTS[name]
+            else:
+                parts += [literal, self._column_texts(name, rows)]
+                literal = ""
+        pieces.append(_join([*parts, literal + "}"]))
+        return ["".join(texts) for _, *texts in zip(range(len(rows.exchanges)), *pieces, strict=False)]
 
-def format_lines(source: LineSource, names: Sequence[str]) -> list[str]:
-    """The lines with these columns of `messages`."""
-    kinds = {column.name: column.kind for column in level_columns("messages")}
-    # Bodies are large: they are not copied into Arrow.
-    pieces: list[Iterable[str]] = []
-    parts: list[Any] = []
-    literal = "{"
-    for number, name in enumerate(names):
-        literal += f'{"," if number else ""}"{name}":'
-        if name in json_columns.COLUMNS:
-            pieces += [_join([*parts, literal]), _quote(source.bodies(name))]
-            parts, literal = [], ""
-        elif name == "file":
-            literal += _escape(source.file)
-        elif name in {"status", "issues"} and source.damages is not None:
-            statuses, issues = source.damages
-            texts_of = _short_texts(pa.array(statuses())) if name == "status" else _issue_texts(issues())
-            parts, literal = [*parts, literal, texts_of], ""
-        elif name in _TEXTS:
-            literal += _TEXTS[name]
+    def _column_texts(self, name: str, rows: ExchangeRows) -> pa.Array:
+        """The JSON texts of a column."""
+        kind = self._kinds[name]
+        if kind is ColumnKind.TIME:
+            return time_texts(rows.times(name))
+        if name == "issues":
+            assert rows.damaged is not None
+            return _issue_texts(rows.damaged.issues())
+        if name in session_columns.COLUMNS:
+            values = pa.array(
+                [session_value(name, session, self._names) for session in rows.sessions],
+                type=arrow_schema("messages").field(name).type,
+            )
         else:
-            parts += [literal, _column_texts(source, name, kinds[name])]
-            literal = ""
-    pieces.append(_join([*parts, literal + "}"]))
-    return ["".join(texts) for _, *texts in zip(range(source.row_count), *pieces, strict=False)]
+            values = rows.build_column(name)
+        if kind is ColumnKind.STRING:
+            return _short_texts(values)
+        if kind is ColumnKind.BOOL:
+            return pc.fill_null(pc.if_else(values, "true", "false"), _NULL)
+        return pc.fill_null(pc.cast(values, pa.string()), _NULL)
 
 
 def _join(parts: list[Any]) -> Iterable[str]:
@@ -87,18 +105,6 @@ def _join(parts: list[Any]) -> Iterable[str]:
 def _quote(texts: list[str | None]) -> list[str]:
     """Texts as they are inside a JSON string, or null, as JSON."""
     return ["null" if text is None else f'"{text}"' for text in texts]
-
-
-def _column_texts(source: LineSource, name: str, kind: ColumnKind) -> pa.Array:
-    """The JSON texts of a column."""
-    if kind is ColumnKind.TIME:
-        return time_texts(source.times(name))
-    values = source.array(name)
-    if kind is ColumnKind.STRING:
-        return _short_texts(values)
-    if kind is ColumnKind.BOOL:
-        return pc.fill_null(pc.if_else(values, "true", "false"), _NULL)
-    return pc.fill_null(pc.cast(values, pa.string()), _NULL)
 
 
 def _issue_texts(issues_of_rows: list[list[RowIssue]]) -> pa.Array:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import progressive_reader
-from kwire.capture.columnar.lines import line_reader
+from kwire.capture.columnar.filtered import filtered_lines
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import Row, StreamGap
@@ -76,7 +76,7 @@ def test_lines_are_those_of_the_streaming_pipeline(
     seed: int, count_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progressive_reader, "FIRST_PACKETS", 20)
-    monkeypatch.setattr(line_reader, "_COUNT_MAX", count_max)
+    monkeypatch.setattr(filtered_lines, "_COUNT_MAX", count_max)
     path = tmp_path / "lossy.pcap"
     path.write_bytes(build_pcap(lossy_packets(seed)))
     options = Options(bodies=True, name=str(path))

@@ -1,4 +1,4 @@
-"""Build rows of exchanges of the streaming pipeline: those deferred are decoded together, in columns."""
+"""Deferred exchanges of the streaming pipeline in columns: their bodies are decoded together."""
 
 from __future__ import annotations
 
@@ -8,103 +8,101 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kwire.capture.columnar import body_columns, json_columns
-from kwire.capture.columnar.batch_merge import RowBatch
+from kwire.capture.columnar import body_columns
+from kwire.capture.columnar.body_columns import has_tags, message_name
 from kwire.capture.columnar.body_walker import PADDING_SIZE
+from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
 from kwire.capture.columnar.header_columns import CLIENT_COLUMNS, FLOW_COLUMNS
 from kwire.capture.columnar.span_data import SpanData
 from kwire.capture.index.flows.frame_columns import FrameColumns
 from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, ResponseColumns
-from kwire.capture.kafka.deferred_decoder import DeferredDecoder, is_deferred
-from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.deferred_decoder import DeferredRequest, DeferredResponse
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.model import connection_columns
 from kwire.capture.rows.columns import arrow_schema
+from kwire.primitives import FAILURES
+from kwire.registry import codec_of_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
+
+    import msgspec
 
     from kwire.capture.columnar.header_columns import HeaderColumns
     from kwire.capture.index.arrays import Bools, Ints
-    from kwire.capture.kafka.exchange import Outcome
-    from kwire.capture.model import Frame, Row
-    from kwire.capture.options import Options
+    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
+    from kwire.capture.kafka.exchange import Exchange
+    from kwire.capture.kafka.fetch_sessions import FetchSession
+    from kwire.capture.model import Frame
 
 _CONNECTION_COLUMNS = frozenset({*FLOW_COLUMNS, "stream_epoch", "tls"})
 _HEADER_SIZE = 10
 _FRAME_FIELDS = attrgetter("ts", "end_ts", "offset", "size", "packet")
 
 
-class StreamedBatches:
-    """Builds the rows of messages of one capture."""
+def decode_deferred(
+    exchanges: list[Exchange], completed_by: Ints, headers: HeaderColumns, columns: Collection[str]
+) -> tuple[ExchangeRows, list[Exchange]]:
+    """The rows of deferred exchanges with valid bodies, and the other exchanges.
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        options: Options,
-        *,
-        empty: Collection[str],
-        headers: HeaderColumns,
-        decoder: DeferredDecoder,
-        build_rows: Callable[[Outcome], list[Row]],
-    ) -> None:
-        """`empty`: the columns that the options leave empty. `build_rows` builds the rows of other outcomes."""
-        self._columns = columns
-        self._empty = empty
-        self._headers = headers
-        self._decoder = decoder
-        self._options = options
-        self._build_rows = build_rows
-        self._needed = body_columns.COLUMNS.intersection(columns) | {"status"}
-        self._types = {field.name: field.type for field in arrow_schema("messages")}
+    Args: completed_by: the packet that completed each. headers: builds columns that depend on the headers only.
+        columns: those that are needed.
+    """
+    batch = _DeferredColumns(exchanges, completed_by)
+    decoded = body_columns.BodyColumns(batch.span, batch.exchanges, body_columns.COLUMNS & {"status", *columns})
+    is_good = decoded.is_good & batch.has_valid_client_id
+    good = np.nonzero(is_good)[0]
+    chosen = batch.exchanges.select(good)
 
-    def build(self, outcomes: Iterable[Outcome]) -> tuple[list[RowBatch], list[Row]]:
-        """The rows of outcomes: those that are built by columns, and those that are built one by one."""
-        rows: list[Row] = []
-        deferred: list[Exchange] = []
-        for outcome in outcomes:
-            if not isinstance(outcome, Exchange):
-                rows += self._build_rows(outcome)
-            elif is_deferred(outcome):
-                deferred.append(outcome)
-            else:
-                rows += self._build_rows(self._decoder.complete(outcome))
-        if not deferred:
-            return [], rows
-        batch = DeferredExchanges(deferred)
-        decoded = body_columns.BodyColumns(batch.span, batch.exchanges, self._needed)
-        is_good = decoded.is_good & batch.has_valid_client_id
-        for row in np.nonzero(~is_good)[0].tolist():
-            rows += self._build_rows(self._decoder.complete(deferred[row]))
-        good = np.nonzero(is_good)[0]
-        chosen = batch.exchanges.select(good)
-        arrays = [self._build_column(name, batch, decoded, good, chosen) for name in self._columns]
-        fields = [pa.field(name, self._types[name]) for name in self._columns]
-        record_batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        return [RowBatch(record_batch, chosen.request.frame.ts, chosen.request.frame.offset)], rows
-
-    def _build_column(
-        self,
-        name: str,
-        batch: DeferredExchanges,
-        decoded: body_columns.BodyColumns,
-        good: Ints,
-        chosen: ExchangeColumns,
-    ) -> pa.Array:
-        kind = self._types[name]
-        if name in self._empty:
-            return pa.nulls(len(good), kind)
+    def build_column(name: str) -> pa.Array:
         if name in body_columns.COLUMNS:
             return decoded.build_column(name, good)
-        if name in json_columns.COLUMNS:
-            return pa.array(json_columns.json_texts(name, batch.span, chosen, self._options), type=kind)
-        own = batch.build_column(name, kind)
-        return self._headers.build_column(name, chosen) if own is None else own.take(pa.array(good))
+        own = batch.build_column(name)
+        return headers.build_column(name, chosen) if own is None else own.take(pa.array(good))
+
+    sessions = [exchanges[row].session for row in good.tolist()]
+    others = [exchanges[row] for row in np.nonzero(~is_good)[0].tolist()]
+    return ExchangeRows(chosen, batch.span, sessions, build_column), others
 
 
-class DeferredExchanges:
+def follow_deferred(decoder: DeferredDecoder, sessions: SessionTracker, exchange: Exchange) -> FetchSession | None:
+    """The session of an exchange that may be deferred; only the bodies of fetches are read."""
+    request = exchange.request
+    if not isinstance(request, DeferredRequest):
+        return sessions.follow(exchange)
+    if request.api_key not in SESSION_API_KEYS:
+        return None
+    bodies = _read_bodies(exchange, request)
+    if bodies is None:
+        return sessions.follow(decoder.complete(exchange))
+    broker = exchange.flow.ends[1 - exchange.flow.client_side]
+    return sessions.follow_request(SessionExchange(broker, request.api_key, request.version, request.frame.ts, *bodies))
+
+
+def _read_bodies(exchange: Exchange, request: DeferredRequest) -> tuple[msgspec.Struct, msgspec.Struct | None] | None:
+    """The bodies of a deferred exchange; None if a strict decoder does not accept them."""
+    response, api_key, version = exchange.response, request.api_key, request.version
+    assert api_key is not None
+    try:
+        data = request.frame.data
+        asked, end = codec_of_version(message_name(api_key, "Request"), version).readers[version](data, request.body_at)
+        if end != len(data):
+            return None
+        if response is None:
+            return asked, None
+        data, tags = response.frame.data, has_tags(api_key, version)
+        if not isinstance(response, DeferredResponse) or (tags and data[4]):
+            return None
+        answered, end = codec_of_version(message_name(api_key, "Response"), version).readers[version](data, 4 + tags)
+    except FAILURES:
+        return None
+    return (asked, answered) if end == len(data) else None
+
+
+class _DeferredColumns:
     """Deferred exchanges as columns. `span`: the bytes of all their frames."""
 
-    def __init__(self, exchanges: list[Exchange]) -> None:
+    def __init__(self, exchanges: list[Exchange], completed_by: Ints) -> None:
         self._exchanges = exchanges
         requests = [exchange.request for exchange in exchanges]
         responses = [exchange.response for exchange in exchanges]
@@ -126,11 +124,12 @@ class DeferredExchanges:
         frame = _frame_columns(response_frames, at[count:], answered)
         order_ok = np.full(count, -1, dtype=np.int64)
         order_ok[answered] = [bool(response.order_ok) for response in responses if response is not None]
-        self.exchanges = ExchangeColumns(request, ResponseColumns(frame, order_ok, order_ok), zeros)
+        self.exchanges = ExchangeColumns(request, ResponseColumns(frame, order_ok, order_ok), completed_by)
         self._client_ids, self.has_valid_client_id = _client_ids(request_frames)
 
-    def build_column(self, name: str, kind: pa.DataType) -> pa.Array | None:
+    def build_column(self, name: str) -> pa.Array | None:
         """A column that does not depend on an index; None for other columns."""
+        kind = arrow_schema("messages").field(name).type
         if name in _CONNECTION_COLUMNS:
             return self._connection_column(name, kind)
         if name in CLIENT_COLUMNS:

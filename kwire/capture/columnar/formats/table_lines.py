@@ -1,4 +1,4 @@
-"""Read the outcomes that match conditions as `FilteredReader`, many exchanges at once as lines of the default table."""
+"""Format exchanges in columns as lines of the default table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from kwire.capture.columnar.body_columns import exchanges_by_version, has_tags, message_name
-from kwire.capture.columnar.lines.json_lines import times_of_day
-from kwire.capture.columnar.lines.line_reader import LineReader
+from kwire.capture.columnar.formats.json_lines import times_of_day
 from kwire.capture.columnar.summary_reader import SummaryReader
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_bodies, summarize_session_partitions
@@ -19,43 +18,36 @@ from kwire.escape import escape
 from kwire.registry import api_name, codec_of_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
-    from kwire.capture.columnar.filtered_reader import ColumnCondition
-    from kwire.capture.columnar.lines.streamed_lines import LineRows
+    from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
     from kwire.capture.columnar.span_data import SpanData
-    from kwire.capture.index import Index
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.fetch_sessions import FetchSession, SessionPartitions
-    from kwire.capture.options import Options
+    from kwire.capture.kafka.topic_names import TopicNames
 
-# Only exchanges without issues are made to lines here; a code other than 0 is the result.
-_COLUMNS = frozenset({"status", "issues", "error_code", "error_name"})
 _NO_ERROR = "NONE"
 # Limit of the stored texts of partitions of sessions.
 _STORED_MAX = 4096
 _make_line = cast("Callable[[type[TableLine], tuple[Any, ...]], TableLine]", tuple.__new__)
 
 
-class TableReader(LineReader):
-    """Reads the matching outcomes of one capture; the caller closes it."""
+class TableLineFormatter:
+    """Formats complete exchanges; the summary of an incomplete one has its issues."""
 
-    def __init__(
-        self, index: Index, options: Options, conditions: Sequence[ColumnCondition], *, after: int = 0
-    ) -> None:
-        """Args: conditions, after: as for `FilteredReader`."""
-        super().__init__(index, options, conditions, _COLUMNS, (), after=after)
+    columns: Collection[str] = frozenset({"status", "issues", "error_code", "error_name"})
+    formats_damaged = False
+
+    def __init__(self, names: TopicNames) -> None:
+        """`names`: of all topics."""
+        self._names = names
         self._summary_readers: dict[tuple[int, int], SummaryReader] = {}
         self._partition_texts: dict[SessionPartitions, str] = {}
 
-    @property
-    def _reads_damaged(self) -> bool:
-        # The summary of an incomplete exchange has its issues.
-        return False
-
-    def _format_lines(self, rows: LineRows) -> Sequence[str | TableLine]:
+    def format_rows(self, rows: ExchangeRows) -> list[TableLine]:
+        """The lines of these exchanges."""
         times = times_of_day(rows.exchanges.request.frame.ts)
         connections = _texts_of(rows.build_column("conn_id"), str)
         latencies = rows.build_column("latency_us")

@@ -1,0 +1,149 @@
+"""Read only the exchanges that match conditions; others are counted.
+
+Conditions are evaluated on columns, for many exchanges at once. Only exchanges that may match are returned, as objects
+or formatted: `read_outcomes` returns them one by one, `filtered_lines` many at once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from heapq import merge
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kwire.capture.columnar.decoded_part import DecodedPart
+from kwire.capture.columnar.deferred_exchanges import follow_deferred
+from kwire.capture.columnar.filtered.column_conditions import evaluate_conditions
+from kwire.capture.columnar.filtered.streamed_sessions import PartSessions, StreamedSessions
+from kwire.capture.columnar.session_columns import FetchBodies
+from kwire.capture.columnar.span_data import NO_DATA
+from kwire.capture.kafka.exchange import Outcome
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
+from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
+    from kwire.capture.columnar.formats.exchange_rows import Formatter
+    from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.index.arrays import Bools
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
+    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
+
+FilteredOutcome = Outcome | PrebuiltRow | PrebuiltLines | SkippedCount
+"""Outcomes, what was formatted of exchanges in columns, and the numbers of those that were excluded."""
+
+# This many exchanges are built at once.
+_SLICE_SIZE = 2048
+
+
+class FilteredReader:
+    """Reads the matching outcomes of one capture."""
+
+    def __init__(self, reader: ColumnarReader, conditions: Sequence[ColumnCondition], *, after: int) -> None:
+        """Args: conditions: all must hold. after: only exchanges that begin after this packet are formatted."""
+        self.reader = reader
+        self.after = after
+        self.reached = 0
+        """The file position up to which outcomes were returned, in bytes."""
+        self._conditions = conditions
+
+    @property
+    def selects_all(self) -> bool:
+        """Whether all exchanges match."""
+        return not self._conditions and self.reader.selects_all
+
+    def streamed_outcomes(self, level: str, decoder: DeferredDecoder | None = None) -> StreamedSessions:
+        """The outcomes of flows that are not clean. Args: decoder: defers exchanges; None decodes them at once."""
+        options = self.reader.options
+        sessions = SessionTracker() if options.sessions and level == "messages" else None
+        numbered = self.reader.numbered_outcomes(level, issues=True, decoder=decoder)
+        return StreamedSessions(sessions, numbered, partial(follow_deferred, self.reader.deferred_decoder))
+
+    def columnar_outcomes(
+        self,
+        streamed: StreamedSessions,
+        formatter: Formatter[object] | None,
+        select: Callable[[DecodedPart, Bools], Iterator[tuple[int, FilteredOutcome]]],
+    ) -> Iterator[tuple[int, FilteredOutcome]]:
+        """The outcomes of clean flows, each with the number of the packet that completed it.
+
+        Args: formatter: formats exchanges that match; None if all are built as objects. select: returns the outcomes of
+            a part, each with a row; it is given which exchanges can be formatted.
+        """
+        skipped_parts: list[int] = []
+        for number, exchanges in self.reader.read_parts():
+            part = self._filter_part(number, exchanges, formatter)
+            if streamed.has_sessions:
+                is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
+                # The session of a fetch that is returned depends on all fetches before it.
+                if self.reader.streamed_flows or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                    for skipped_part in skipped_parts:
+                        self._part_sessions(streamed, self.reader.clean_exchanges(skipped_part)).follow_rest()
+                    skipped_parts = []
+                    part.sessions = self._part_sessions(streamed, exchanges, part.fetch_bodies())
+                else:
+                    skipped_parts.append(number)
+            base, size = self.reader.index.spans[number] if number >= 0 else (self.reader.index.size, 0)
+            is_formatted = part.is_wanted & part.is_good & (exchanges.request.frame.packet > self.after)
+            for row, outcome in select(part, is_formatted & (formatter is not None)):
+                self.reached = base + size * row // len(exchanges)
+                yield int(exchanges.completed_by[min(row, len(exchanges) - 1)]), outcome
+            if part.sessions is not None:
+                part.sessions.follow_rest()
+
+    def _part_sessions(
+        self, streamed: StreamedSessions, exchanges: ExchangeColumns, bodies: FetchBodies | None = None
+    ) -> PartSessions:
+        """The sessions of a part. Args: bodies: None if they have not been checked."""
+        bodies = bodies or FetchBodies.of_valid(NO_DATA, np.zeros(len(exchanges), dtype=np.bool_))
+        return PartSessions(streamed, self.reader.exchange_builder, exchanges, bodies)
+
+    def _filter_part(self, number: int, exchanges: ExchangeColumns, formatter: Formatter[object] | None) -> DecodedPart:
+        plain, reader = np.nonzero(exchanges.request.body >= 0)[0], self.reader
+        if not self._conditions and formatter is None:
+            part = DecodedPart(reader, number, exchanges, plain, (), with_damaged=False)
+            part.is_good = np.zeros(len(exchanges), dtype=np.bool_)
+            return part
+        # The number of exchanges without issues is reported, so the status of each is needed.
+        needed = {"status"}.union(*(condition.columns for condition in self._conditions))
+        with_damaged = False
+        if formatter is not None:
+            needed.update(formatter.columns)
+            with_damaged = formatter.formats_damaged and self.selects_all and reader.options.decoded_messages is None
+        part = DecodedPart(reader, number, exchanges, plain, needed, with_damaged=with_damaged)
+        part.is_wanted = evaluate_conditions(self._conditions, part, reader.file)
+        return part
+
+
+def read_outcomes(
+    filtered: FilteredReader, level: str, formatter: Formatter[list[PrebuiltRow]] | None
+) -> Iterator[FilteredOutcome]:
+    """The outcomes in the order of completion. The names of all topics should be known before."""
+    streamed = filtered.streamed_outcomes(level)
+    columnar = filtered.columnar_outcomes(streamed, formatter, partial(_select_outcomes, formatter))
+    for _, outcome in merge(columnar, streamed, key=itemgetter(0)):
+        streamed.follow(outcome)
+        yield outcome
+
+
+def _select_outcomes(
+    formatter: Formatter[list[PrebuiltRow]] | None, part: DecodedPart, is_formatted: Bools
+) -> Iterator[tuple[int, FilteredOutcome]]:
+    """The selected outcomes of a part, each with its row, and the number of skipped exchanges between them."""
+    selected, reached = np.nonzero(part.is_wanted | ~part.is_good)[0], 0
+    for begin in range(0, len(selected), _SLICE_SIZE):
+        rows = selected[begin : begin + _SLICE_SIZE]
+        is_row = is_formatted[rows]
+        formatted = iter(formatter.format_rows(part.rows(rows[is_row])) if formatter is not None else ())
+        built = part.build_exchanges(rows[~is_row])
+        for row, each_is_row in zip(rows.tolist(), is_row.tolist(), strict=True):
+            if row > reached:
+                yield row, SkippedCount(row - reached)
+            reached = row + 1
+            yield row, next(formatted) if each_is_row else next(built)
+    if reached < len(part.exchanges):
+        yield len(part.exchanges), SkippedCount(len(part.exchanges) - reached)

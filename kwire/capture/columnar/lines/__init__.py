@@ -1,1 +1,0 @@
-"""Output lines of captures: tables and JSON, of files and of streams."""

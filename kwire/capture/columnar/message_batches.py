@@ -1,0 +1,138 @@
+"""Read the rows of messages as record batches: those of clean flows column by column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kwire.capture.columnar import session_columns
+from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
+from kwire.capture.columnar.decoded_part import DecodedPart
+from kwire.capture.columnar.deferred_exchanges import decode_deferred
+from kwire.capture.columnar.formats.arrow_formatter import ArrowFormatter
+from kwire.capture.kafka.deferred_decoder import is_deferred
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.pipeline import make_row_builder
+from kwire.capture.rows.columns import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
+    from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.columnar.session_columns import SessionValues
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.index.flows.message_columns import ExchangeColumns
+    from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.model import Row
+
+
+class MessageBatches:
+    """The rows of messages of one capture, with these columns. For session columns all flows must be clean."""
+
+    def __init__(self, reader: ColumnarReader, columns: Sequence[str]) -> None:
+        options = reader.options
+        self._reader = reader
+        self._columns = columns
+        self._formatter = ArrowFormatter(columns, options)
+        self._build_rows = make_row_builder("messages", reader.file, replace(options, sessions=False))
+        self._sessions: session_columns.SessionColumns | None = None
+        if options.sessions and not session_columns.COLUMNS.isdisjoint(columns):
+            self._sessions = session_columns.SessionColumns(reader.exchange_builder, options.topics)
+
+    def read_batches(self, *, issues: bool) -> Iterator[pa.RecordBatch]:
+        """The rows in the order of time. Args: issues: whether capture issues have rows."""
+        streamed = PendingOutcomes(self._reader.ordered_outcomes(issues=issues))
+        sorter, row_count = BatchSorter(), 0
+        for part, exchanges in self._reader.read_parts():
+            batches, other_rows = self._format_part(part, exchanges)
+            for outcomes, until in streamed.outcomes_until(int(exchanges.request.frame.ts.max())):
+                built, rows = self._format_outcomes(outcomes)
+                other_rows += rows
+                batches += [*built, row_batch(other_rows, self._columns, row_count)]
+                yield from sorter.add_batches(batches, until=until)
+                row_count += len(other_rows)
+                batches, other_rows = [], []
+        for outcomes, until in streamed.outcomes_until(NO_TIME_LIMIT):
+            built, rows = self._format_outcomes(outcomes)
+            yield from sorter.add_batches([*built, row_batch(rows, self._columns, row_count)], until=until)
+            row_count += len(rows)
+        yield from sorter.add_batches([], window=0)
+
+    def _format_part(self, part: int, exchanges: ExchangeColumns) -> tuple[list[RowBatch], list[Row]]:
+        """The rows of a part: those that are built by columns, and those that are built one by one."""
+        decoded = self._decode_part(part, exchanges)
+        values = None
+        if self._sessions is not None:
+            values = self._sessions.build_values(exchanges, decoded.is_good, decoded.span)
+        good = np.nonzero(decoded.is_wanted & decoded.is_good)[0]
+        rows = decoded.rows(good)
+        if values is not None:
+            rows = _with_session_columns(rows, good, values)
+        batches = [self._formatter.format_rows(rows)]
+        unusual = np.nonzero(decoded.is_wanted & ~decoded.is_good)[0]
+        if decoded.damaged is not None:
+            batches.append(self._formatter.format_rows(decoded.damaged_rows(decoded.damaged.chosen)))
+            unusual = np.setdiff1d(unusual, decoded.damaged.chosen)
+        return batches, self._build_unusual(decoded, unusual, values)
+
+    def _decode_part(self, part: int, exchanges: ExchangeColumns) -> DecodedPart:
+        """Decode what the columns need; for sessions also of exchanges that do not match the options."""
+        reader, has_sessions = self._reader, self._sessions is not None
+        is_wanted = reader.matches_options(exchanges)
+        # Only bodies that were decoded in columns are known to be valid; sessions and the JSON columns need that.
+        needed = {*self._columns, "status"} if has_sessions or self._formatter.has_bodies else self._columns
+        plain = np.nonzero((exchanges.request.body >= 0) & (is_wanted | has_sessions))[0]
+        with_damaged = self._formatter.formats_damaged and not has_sessions and reader.selects_all
+        with_damaged = with_damaged and reader.options.decoded_messages is None
+        decoded = DecodedPart(reader, part, exchanges, plain, needed, with_damaged=with_damaged)
+        decoded.is_wanted = is_wanted
+        return decoded
+
+    def _format_outcomes(self, outcomes: list[Outcome]) -> tuple[list[RowBatch], list[Row]]:
+        """The rows of outcomes of the streaming pipeline: those that are built by columns, and the others."""
+        rows: list[Row] = []
+        deferred: list[Exchange] = []
+        for outcome in outcomes:
+            if isinstance(outcome, Exchange) and is_deferred(outcome):
+                deferred.append(outcome)
+            else:
+                rows += self._build_outcome(outcome)
+        batches = []
+        if deferred:
+            unknown = np.zeros(len(deferred), dtype=np.int64)
+            found, others = decode_deferred(deferred, unknown, self._reader.header_columns, self._columns)
+            batches.append(self._formatter.format_rows(found))
+            for exchange in others:
+                rows += self._build_outcome(exchange)
+        return batches, list(self._reader.with_file_names(iter(rows)))
+
+    def _build_outcome(self, outcome: Outcome) -> list[Row]:
+        complete = self._reader.deferred_decoder.complete
+        return self._build_rows(complete(outcome) if isinstance(outcome, Exchange) else outcome)
+
+    def _build_unusual(self, part: DecodedPart, unusual: Ints, values: SessionValues | None) -> list[Row]:
+        """The rows of exchanges that are built one by one."""
+        rows = []
+        for number, exchange in zip(unusual.tolist(), part.build_exchanges(unusual), strict=True):
+            for row in self._build_rows(exchange):
+                if values is not None:
+                    row |= {name: getattr(values, name)[number] for name in session_columns.COLUMNS}
+                rows.append(row)
+        return list(self._reader.with_file_names(iter(rows)))
+
+
+def _with_session_columns(rows: ExchangeRows, numbers: Ints, values: SessionValues) -> ExchangeRows:
+    """The rows with columns of sessions. Args: numbers: of the exchanges in `values`."""
+    schema = arrow_schema("messages")
+
+    def build_column(name: str) -> pa.Array:
+        if name not in session_columns.COLUMNS:
+            return rows.build_column(name)
+        column = getattr(values, name)
+        return pa.array([column[number] for number in numbers.tolist()], type=schema.field(name).type)
+
+    return rows._replace(build_column=build_column)
