@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.columnar import body_columns
+from kwire.capture.columnar import body_columns, session_columns
 from kwire.capture.columnar.body_columns import BodyColumns
 from kwire.capture.columnar.damaged_rows import DamagedRows
 from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.filtered.streamed_sessions import PartSessions
     from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.columnar.session_columns import SessionValues
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.exchange import Exchange
@@ -31,7 +32,7 @@ class DecodedPart:
     """The exchanges of a part.
 
     is_wanted: which may match all conditions; all at first. is_good: which have valid bodies, as far as columns need
-    them. damaged: incomplete ones that are read in columns too. sessions: of the exchanges, where they are tracked.
+    them. damaged: incomplete ones that are read in columns too. sessions, session_values: where they are tracked.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class DecodedPart:
         self.is_good = exchanges.request.body >= 0
         self.damaged: DamagedRows | None = None
         self.sessions: PartSessions | None = None
+        self.session_values: SessionValues | None = None
         needed = body_columns.COLUMNS.intersection(columns)
         incomplete = np.nonzero((exchanges.request.body < -1) & with_damaged)[0]
         if needed:
@@ -70,6 +72,8 @@ class DecodedPart:
         def build_column(name: str) -> pa.Array:
             if name in body_columns.COLUMNS:
                 return self._decoded.build_column(name, places)
+            if self.session_values is not None and name in session_columns.COLUMNS:
+                return self.session_values.build_column(name, chosen)
             return self._reader.header_columns.build_column(name, exchanges)
 
         return ExchangeRows(exchanges, self.span, self._sessions_of(chosen), build_column)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from kwire.capture.columnar import session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
@@ -16,14 +15,13 @@ from kwire.capture.columnar.formats.arrow_formatter import ArrowFormatter
 from kwire.capture.kafka.deferred_decoder import is_deferred
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.pipeline import make_row_builder
-from kwire.capture.rows.columns import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
+    import pyarrow as pa
+
     from kwire.capture.columnar.reader import ColumnarReader
-    from kwire.capture.columnar.session_columns import SessionValues
     from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.exchange import Outcome
@@ -65,19 +63,15 @@ class MessageBatches:
     def _format_part(self, part: int, exchanges: ExchangeColumns) -> tuple[list[RowBatch], list[Row]]:
         """The rows of a part: those that are built by columns, and those that are built one by one."""
         decoded = self._decode_part(part, exchanges)
-        values = None
         if self._sessions is not None:
-            values = self._sessions.build_values(exchanges, decoded.is_good, decoded.span)
+            decoded.session_values = self._sessions.build_values(exchanges, decoded.is_good, decoded.span)
         good = np.nonzero(decoded.is_wanted & decoded.is_good)[0]
-        rows = decoded.rows(good)
-        if values is not None:
-            rows = _with_session_columns(rows, good, values)
-        batches = [self._formatter.format_rows(rows)]
+        batches = [self._formatter.format_rows(decoded.rows(good))]
         unusual = np.nonzero(decoded.is_wanted & ~decoded.is_good)[0]
         if decoded.damaged is not None:
             batches.append(self._formatter.format_rows(decoded.damaged_rows(decoded.damaged.chosen)))
             unusual = np.setdiff1d(unusual, decoded.damaged.chosen)
-        return batches, self._build_unusual(decoded, unusual, values)
+        return batches, self._build_unusual(decoded, unusual)
 
     def _decode_part(self, part: int, exchanges: ExchangeColumns) -> DecodedPart:
         """Decode what the columns need; for sessions also of exchanges that do not match the options."""
@@ -114,25 +108,12 @@ class MessageBatches:
         complete = self._reader.deferred_decoder.complete
         return self._build_rows(complete(outcome) if isinstance(outcome, Exchange) else outcome)
 
-    def _build_unusual(self, part: DecodedPart, unusual: Ints, values: SessionValues | None) -> list[Row]:
+    def _build_unusual(self, part: DecodedPart, unusual: Ints) -> list[Row]:
         """The rows of exchanges that are built one by one."""
-        rows = []
+        rows, values = [], part.session_values
         for number, exchange in zip(unusual.tolist(), part.build_exchanges(unusual), strict=True):
             for row in self._build_rows(exchange):
                 if values is not None:
                     row |= {name: getattr(values, name)[number] for name in session_columns.COLUMNS}
                 rows.append(row)
         return list(self._reader.with_file_names(iter(rows)))
-
-
-def _with_session_columns(rows: ExchangeRows, numbers: Ints, values: SessionValues) -> ExchangeRows:
-    """The rows with columns of sessions. Args: numbers: of the exchanges in `values`."""
-    schema = arrow_schema("messages")
-
-    def build_column(name: str) -> pa.Array:
-        if name not in session_columns.COLUMNS:
-            return rows.build_column(name)
-        column = getattr(values, name)
-        return pa.array([column[number] for number in numbers.tolist()], type=schema.field(name).type)
-
-    return rows._replace(build_column=build_column)

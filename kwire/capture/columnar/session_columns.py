@@ -7,6 +7,7 @@ from struct import calcsize
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_columns import exchanges_by_version
@@ -17,6 +18,7 @@ from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
 from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.rows.columns import arrow_schema
 from kwire.registry import DEFAULT_EDITION, api_name, codec_of_version, header_versions, known_api_keys
 from kwire.schema import load_schema
 from kwire.schema.spec import STRUCT_CODES
@@ -41,6 +43,11 @@ class SessionValues(NamedTuple):
     session_id: list[int | None]
     session_epoch: list[int | None]
     session_partitions: list[str | None]
+
+    def build_column(self, name: str, rows: Ints) -> pa.Array:
+        """A column of some of the exchanges."""
+        values = getattr(self, name)
+        return pa.array([values[row] for row in rows.tolist()], type=arrow_schema("messages").field(name).type)
 
 
 class FetchBodies(NamedTuple):

@@ -20,7 +20,7 @@ from kwire.capture.columnar.filtered.streamed_sessions import PartSessions, Stre
 from kwire.capture.columnar.session_columns import FetchBodies
 from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class FilteredReader:
 
     def streamed_outcomes(self, level: str, decoder: DeferredDecoder | None = None) -> StreamedSessions:
         """The outcomes of flows that are not clean. Args: decoder: defers exchanges; None decodes them at once."""
-        options = self.reader.options
-        sessions = SessionTracker() if options.sessions and level == "messages" else None
+        is_tracked = self.reader.options.sessions and level == "messages"
         numbered = self.reader.numbered_outcomes(level, issues=True, decoder=decoder)
-        return StreamedSessions(sessions, numbered, partial(follow_deferred, self.reader.deferred_decoder))
+        follow = partial(follow_deferred, self.reader.deferred_decoder)
+        return StreamedSessions(numbered, follow, is_tracked=is_tracked)
 
     def columnar_outcomes(
         self,
@@ -77,7 +77,7 @@ class FilteredReader:
         skipped_parts: list[int] = []
         for number, exchanges in self.reader.read_parts():
             part = self._filter_part(number, exchanges, formatter)
-            if streamed.has_sessions:
+            if streamed.is_tracked:
                 is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
                 # The session of a fetch that is returned depends on all fetches before it.
                 if self.reader.streamed_flows or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
@@ -104,17 +104,18 @@ class FilteredReader:
 
     def _filter_part(self, number: int, exchanges: ExchangeColumns, formatter: Formatter[object] | None) -> DecodedPart:
         plain, reader = np.nonzero(exchanges.request.body >= 0)[0], self.reader
-        if not self._conditions and formatter is None:
-            part = DecodedPart(reader, number, exchanges, plain, (), with_damaged=False)
-            part.is_good = np.zeros(len(exchanges), dtype=np.bool_)
-            return part
-        # The number of exchanges without issues is reported, so the status of each is needed.
-        needed = {"status"}.union(*(condition.columns for condition in self._conditions))
+        needed = set[str]().union(*(condition.columns for condition in self._conditions))
         with_damaged = False
         if formatter is not None:
             needed.update(formatter.columns)
             with_damaged = formatter.formats_damaged and self.selects_all and reader.options.decoded_messages is None
+        if self._conditions or formatter is not None:
+            # The number of exchanges without issues is reported, so the status of each is needed.
+            needed.add("status")
         part = DecodedPart(reader, number, exchanges, plain, needed, with_damaged=with_damaged)
+        if not needed:
+            # All are built as objects.
+            part.is_good[:] = False
         part.is_wanted = evaluate_conditions(self._conditions, part, reader.file)
         return part
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kwire.capture.columnar.session_columns import STATELESS, find_stateless_fetches, session_exchanges
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.fetch_sessions import FetchSession
-    from kwire.capture.kafka.session_tracker import SessionExchange, SessionTracker
+    from kwire.capture.kafka.session_tracker import SessionExchange
 
 # Above every packet number.
 _NO_MORE = 1 << 63
@@ -33,24 +33,19 @@ class StreamedSessions:
 
     def __init__(
         self,
-        sessions: SessionTracker | None,
         outcomes: Iterator[tuple[int, Outcome]],
         follow: Callable[[SessionTracker, Exchange], FetchSession | None],
+        *,
+        is_tracked: bool,
     ) -> None:
-        """Args: sessions: None if they are not tracked. outcomes: in the order of completion. follow: tracks one of
-        their exchanges in the sessions.
-        """
-        self._sessions = sessions
+        """Args: outcomes: in the order of completion. follow: tracks one of their exchanges, if that is wanted."""
+        self.is_tracked = is_tracked
+        self._sessions = SessionTracker()
         self._follow = follow
         self._outcomes = outcomes
         self._taken: deque[tuple[int, Outcome]] = deque()
         self._untracked: deque[tuple[int, Exchange]] = deque()
         self._last_number = -1
-
-    @property
-    def has_sessions(self) -> bool:
-        """Whether sessions are tracked."""
-        return self._sessions is not None
 
     def __iter__(self) -> Iterator[tuple[int, Outcome]]:
         return self
@@ -74,7 +69,6 @@ class StreamedSessions:
                 self._last_number = _NO_MORE
         while self._untracked and self._untracked[0][0] < completed_by:
             self._track_first()
-        assert self._sessions is not None
         if isinstance(exchange, Exchange):
             return self._sessions.follow(exchange)
         return self._sessions.follow_request(exchange)
@@ -82,13 +76,12 @@ class StreamedSessions:
     def _take_next(self) -> tuple[int, Outcome]:
         number, outcome = next(self._outcomes)
         self._last_number = number
-        if isinstance(outcome, Exchange) and self.has_sessions:
+        if self.is_tracked and isinstance(outcome, Exchange):
             self._untracked.append((number, outcome))
         return number, outcome
 
     def _track_first(self) -> None:
         _, exchange = self._untracked.popleft()
-        assert self._sessions is not None
         exchange.session = self._follow(self._sessions, exchange)
 
 

@@ -26,25 +26,19 @@ COUNT = ROWS_MAX + 3_000
 BUFFERED_MAX = ORDER_WINDOW + 1
 
 
-class CountedOutcomes:
-    """Counts the outcomes that a reader takes from the streaming pipeline; each has one row."""
+def rows_with_counts(reader: ColumnarReader, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[Row], int]]:
+    """The rows of each batch, and how many outcomes, of one row each, were taken from the streaming pipeline so far."""
+    outcomes, taken = reader.ordered_outcomes(issues=True), 0
 
-    def __init__(self, capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        self.reader = ColumnarReader(index.build_index(capture), None, Options())
-        self._outcomes = self.reader.ordered_outcomes(issues=True)
-        monkeypatch.setattr(self.reader, "ordered_outcomes", self._counted)
-
-    def _counted(self, *, issues: bool) -> Iterator[Outcome]:
+    def counted(*, issues: bool) -> Iterator[Outcome]:
+        nonlocal taken
         assert issues
-        for outcome in self._outcomes:
-            self.count += 1
+        for outcome in outcomes:
+            taken += 1
             yield outcome
 
-    def rows(self) -> Iterator[list[Row]]:
-        """The rows of each batch."""
-        batches = MessageBatches(self.reader, COLUMNS).read_batches(issues=True)
-        return (batch.to_pylist() for batch in batches)
+    monkeypatch.setattr(reader, "ordered_outcomes", counted)
+    return ((batch.to_pylist(), taken) for batch in MessageBatches(reader, COLUMNS).read_batches(issues=True))
 
 
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
@@ -72,11 +66,12 @@ def unclean() -> list[CapturedPacket]:
 
 def check_buffered_rows(capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that few outcomes are buffered at any time, of a capture whose outcomes are all of the pipeline."""
-    outcomes, row_count = CountedOutcomes(capture, monkeypatch), 0
-    for rows in outcomes.rows():
+    row_count = taken = 0
+    reader = ColumnarReader(index.build_index(capture), None, Options())
+    for rows, taken in rows_with_counts(reader, monkeypatch):
         row_count += len(rows)
-        assert outcomes.count <= row_count + BUFFERED_MAX
-    assert row_count == outcomes.count == COUNT
+        assert taken <= row_count + BUFFERED_MAX
+    assert row_count == taken == COUNT
 
 
 def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(
@@ -90,18 +85,18 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
 ) -> None:
     clean = connection(50_000, 3_000, 10_000_000, is_clean=True)
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
-    outcomes = CountedOutcomes(capture, monkeypatch)
-    assert sorted(flow.unclean_reason for flow in outcomes.reader.index.flows) == ["clean", "reuse"]
+    reader = ColumnarReader(index.build_index(capture), None, Options())
+    assert sorted(flow.unclean_reason for flow in reader.index.flows) == ["clean", "reuse"]
 
-    rows: list[Row] = []
-    for some in outcomes.rows():
+    rows, taken = list[Row](), 0
+    for some, taken in rows_with_counts(reader, monkeypatch):
         rows += some
-        assert outcomes.count <= len(rows) + BUFFERED_MAX
+        assert taken <= len(rows) + BUFFERED_MAX
     expected = [(row["conn_id"], row["correlation_id"]) for row in read_rows(capture, options=Options(bodies=False))]
     keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
     assert keys == expected
     assert len(keys) == COUNT + 3_000
-    assert outcomes.count == COUNT
+    assert taken == COUNT
 
 
 def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(
