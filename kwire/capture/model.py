@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -200,21 +201,22 @@ def connection_id(flow: Flow) -> str:
     return _format_endpoints(flow.ends[side], flow.ends[1 - side])
 
 
+CONNECTION_VALUES: dict[str, Callable[[Flow], object]] = {
+    "conn_id": connection_id,
+    "stream_epoch": lambda flow: flow.epoch,
+    "client_ip": lambda flow: format_address(flow.ends[flow.client_side][0]),
+    "client_port": lambda flow: flow.ends[flow.client_side][1],
+    "broker_ip": lambda flow: format_address(flow.ends[1 - flow.client_side][0]),
+    "broker_port": lambda flow: flow.ends[1 - flow.client_side][1],
+    "link": lambda flow: flow.link,
+    "tls": lambda flow: flow.is_tls,
+}
+"""The values of the columns of a connection, which the levels `messages` and `flows` have, without `file`."""
+
+
 def connection_columns(file: str, flow: Flow) -> Row:
-    """The columns of a connection, which the levels `messages` and `flows` have. `file` is the value of that column."""
-    side = flow.client_side
-    (client_ip, client_port), (broker_ip, broker_port) = flow.ends[side], flow.ends[1 - side]
-    return {
-        "file": file,
-        "conn_id": connection_id(flow),
-        "stream_epoch": flow.epoch,
-        "client_ip": format_address(client_ip),
-        "client_port": client_port,
-        "broker_ip": format_address(broker_ip),
-        "broker_port": broker_port,
-        "link": flow.link,
-        "tls": flow.is_tls,
-    }
+    """The columns of a connection. `file` is the value of that column."""
+    return {"file": file, **{name: read_value(flow) for name, read_value in CONNECTION_VALUES.items()}}
 
 
 @lru_cache(maxsize=4096)

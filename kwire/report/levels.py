@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kwire.capture.rows.column import Phase
 from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
 from kwire.capture.share_timeline import event_context, event_reader
 from kwire.registry import DEFAULT_EDITION, api_name
@@ -31,7 +32,7 @@ from kwire.spark.analyses.share_timeline import local_timeline, share_timeline
 # The APIs whose bodies are used by analyses; bodies of other APIs are not rendered.
 APIS_WITH_BODIES = (*{*map(api_name, (*API_KEYS, API_VERSIONS)), *event_reader.APIS, *event_context.APIS},)
 
-_MESSAGE_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if not column.name.startswith("body_")]
+_MESSAGE_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if column.phase is not Phase.JSON]
 _DETAIL_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if column.name != "issues"]
 # By the field of `Levels`: the level to read, and additional options.
 LEVEL_OPTIONS: dict[str, tuple[str, dict[str, str]]] = {

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from kwire import registry
 from kwire.capture.columnar.body_walker import BODIES_MIN, PADDING_SIZE
-from kwire.capture.columnar.decode_plan import message_plan
+from kwire.capture.columnar.decode_plan import TEXT_FIELDS, message_plan
 from kwire.capture.columnar.record_checks import check_records
 from kwire.capture.columnar.vectorized_decoder import VectorizedDecoder
-from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.column import BODY_PHASES, Phase
+from kwire.capture.rows.columns import arrow_schema, message_columns
 from kwire.capture.rows.message_rows import OK
 from kwire.error_codes import ErrorCode, name_of
 from kwire.payload import RECORDS_FIELDS
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.frame_columns import FrameColumns
     from kwire.capture.index.flows.message_columns import ExchangeColumns
 
-_REQUEST_COLUMNS = frozenset({"group_id", "n_topics", "n_partitions", "status", "issues", "member_id"})
-_RESPONSE_COLUMNS = (_REQUEST_COLUMNS - {"group_id"}) | {"error_code", "error_name", "throttle_ms"}
-COLUMNS = _REQUEST_COLUMNS | _RESPONSE_COLUMNS
+COLUMNS = message_columns(*BODY_PHASES)
+_REQUEST_COLUMNS = message_columns(Phase.REQUEST_BODY, Phase.BODIES)
+_RESPONSE_COLUMNS = message_columns(Phase.RESPONSE_BODY, Phase.BODIES)
 _INT32_MAX = 2**31 - 1
 
 
@@ -66,8 +67,7 @@ class BodyColumns:
         self._error, self._throttle = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._has_throttle = np.zeros(count, dtype=np.bool_)
         self._topics = np.zeros((2, count), dtype=np.int64)
-        text_columns = ("group_id", "member_id")
-        self._texts = {name: (np.zeros(count, dtype=np.int64), np.full(count, -1)) for name in text_columns}
+        self._texts = {name: (np.zeros(count, dtype=np.int64), np.full(count, -1)) for name in TEXT_FIELDS}
         self._has_response = exchanges.response.frame.size >= 0 if answered is None else answered
         is_asked = np.ones(count, dtype=np.bool_) if asked is None else asked
         if answered is None and ("status" in columns or "issues" in columns):
@@ -104,10 +104,10 @@ class BodyColumns:
         self._error[rows], self._throttle[rows] = decoder.error[good], decoder.throttle[good]
         plan = message_plan(name, version)
         self._has_throttle[rows] = plan is not None and plan.has_throttle
-        if "member_id" in decoder.texts:
-            request_at, request_size = self._texts["member_id"]
-            at, size = (column[good] for column in decoder.texts["member_id"])
-            # The member id of the request takes precedence.
+        for text_name in decoder.texts.keys() & _RESPONSE_COLUMNS:
+            request_at, request_size = self._texts[text_name]
+            at, size = (column[good] for column in decoder.texts[text_name])
+            # The text of the request takes precedence.
             is_new = request_size[rows] <= 0
             request_at[rows[is_new]], request_size[rows[is_new]] = at[is_new], size[is_new]
         self._set_topic_counts(rows, decoder, is_request=False)
@@ -154,13 +154,15 @@ class BodyColumns:
             return names.take(pa.array(inverse, mask=~self._has_response[rows]))
         if name in {"n_topics", "n_partitions"}:
             return pa.array(self._topics[int(name == "n_partitions")][rows].astype(np.int32), type=kind)
-        if name in {"group_id", "member_id"}:
+        if name in TEXT_FIELDS:
             at, size = self._texts[name]
             return string_array(self._span.data, at[rows], size[rows])
         if name == "status":
             return pa.repeat(pa.scalar(OK, type=kind), len(rows))
-        offsets = pa.array(np.zeros(len(rows) + 1, dtype=np.int32))
-        return pa.ListArray.from_arrays(offsets, pa.array([], type=kind.value_type)).cast(kind)
+        if name == "issues":
+            offsets = pa.array(np.zeros(len(rows) + 1, dtype=np.int32))
+            return pa.ListArray.from_arrays(offsets, pa.array([], type=kind.value_type)).cast(kind)
+        raise KeyError(f"no function builds the column {name}")
 
 
 def has_unexpected_header(flat: Bytes, at: Ints, skip: Ints, name: str) -> Bools:

@@ -15,6 +15,9 @@ from kwire.registry import codec_of_version
 from kwire.schema import FieldSpec, load_schema
 from kwire.schema.spec import FIXED_SIZES
 
+TEXT_FIELDS = frozenset({"group_id", "member_id"})
+"""The columns that are a text field of a message, by the field's name."""
+
 
 class FieldStep(NamedTuple):
     """One field, or several adjacent fields of fixed size that are skipped.
@@ -22,8 +25,8 @@ class FieldStep(NamedTuple):
     kind: `skip`, `bool`, `int`, `text`, `bytes`, `records`, `numbers` (an array of fixed size), `texts`, `bools`,
     `structs` (an array), `struct`, or `other`: only the message decoder can read it.
     size: bytes to skip, of an integer, or of each number of an array.
-    use: what the value is used for: `error`, `throttle`, `group_id`, `member_id`, `name`, `topic_id`, `num_partitions`,
-    `numbers`, `names`, `partitions`; else empty.
+    use: what the value is used for: `error`, `throttle`, `name`, `topic_id`, `num_partitions`, `numbers`, `names`,
+    `partitions`, or one of `TEXT_FIELDS`; else empty.
     """
 
     kind: str
@@ -140,7 +143,7 @@ def _field_use(field: FieldSpec, shape: FieldShape, depth: int) -> str:
     if name in shape.names:
         return "names"
     if depth == 0:
-        return {"throttle_time_ms": "throttle", "group_id": "group_id", "member_id": "member_id"}.get(name, "")
+        return "throttle" if name == "throttle_time_ms" else name if name in TEXT_FIELDS else ""
     return _topic_field_use(field, shape) if shape.is_topic else ""
 
 

@@ -73,7 +73,7 @@ class DecodedPart:
             if name in body_columns.COLUMNS:
                 return self._decoded.build_column(name, places)
             if self.session_values is not None and name in session_columns.COLUMNS:
-                return self.session_values.build_column(name, chosen)
+                return session_columns.build_column(self.session_values, name, chosen)
             return self._reader.header_columns.build_column(name, exchanges)
 
         return ExchangeRows(exchanges, self.span, self._sessions_of(chosen), build_column)

@@ -12,13 +12,13 @@ from kwire.capture.columnar import body_columns
 from kwire.capture.columnar.body_columns import has_tags, message_name
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.formats.exchange_rows import ExchangeRows
-from kwire.capture.columnar.header_columns import CLIENT_COLUMNS, FLOW_COLUMNS
+from kwire.capture.columnar.header_columns import CLIENT_COLUMNS
 from kwire.capture.columnar.span_data import SpanData
 from kwire.capture.index.flows.frame_columns import FrameColumns
 from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, ResponseColumns
 from kwire.capture.kafka.deferred_decoder import DeferredRequest, DeferredResponse
 from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionExchange, SessionTracker
-from kwire.capture.model import connection_columns
+from kwire.capture.model import CONNECTION_VALUES
 from kwire.capture.rows.columns import arrow_schema
 from kwire.primitives import FAILURES
 from kwire.registry import codec_of_version
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kwire.capture.kafka.fetch_sessions import FetchSession
     from kwire.capture.model import Frame
 
-_CONNECTION_COLUMNS = frozenset({*FLOW_COLUMNS, "stream_epoch", "tls"})
 _HEADER_SIZE = 10
 _FRAME_FIELDS = attrgetter("ts", "end_ts", "offset", "size", "packet")
 
@@ -130,7 +129,7 @@ class _DeferredColumns:
     def build_column(self, name: str) -> pa.Array | None:
         """A column that does not depend on an index; None for other columns."""
         kind = arrow_schema("messages").field(name).type
-        if name in _CONNECTION_COLUMNS:
+        if name in CONNECTION_VALUES:
             return self._connection_column(name, kind)
         if name in CLIENT_COLUMNS:
             return pa.array([getattr(exchange.client, name) for exchange in self._exchanges], type=kind)
@@ -149,7 +148,7 @@ class _DeferredColumns:
             flow = exchange.flow
             number = numbers.setdefault(id(flow), len(values))
             if number == len(values):
-                values.append(connection_columns("", flow)[name])
+                values.append(CONNECTION_VALUES[name](flow))
             which.append(number)
         return pa.array(values, type=kind).take(pa.array(which, type=pa.int32()))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,11 @@ import pyarrow as pa
 from kwire import registry
 from kwire.capture.columnar.clients import completing_packets
 from kwire.capture.index.flows.frame_headers import first_flexible_versions
-from kwire.capture.model import Flow, connection_id, format_address
-from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.model import CONNECTION_VALUES, Flow
+from kwire.capture.rows.column import HEADER_PHASES, Phase
+from kwire.capture.rows.columns import arrow_schema, message_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kwire.capture.columnar.clients import ClientMap
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 NO_TIME = -(2**63)
 """The time of a missing frame: earlier than any time in a capture."""
 
-FLOW_COLUMNS = ("conn_id", "client_ip", "client_port", "broker_ip", "broker_port", "link")
-CLIENT_COLUMNS = ("software_name", "software_version", "principal")
-_REQUEST_COLUMNS = (
-    *("req_packet", "req_ts", "req_end_ts", "req_bytes", "in_flight"),
-    *("api_key", "api_version", "header_version", "correlation_id"),
-)
-_RESPONSE_COLUMNS = ("resp_packet", "resp_ts", "resp_end_ts", "resp_bytes", "latency_us", "transfer_us", "order_ok")
-_OTHER_COLUMNS = ("file", "stream_epoch", "tls", "api_name", "client_id")
-COLUMNS = frozenset(_OTHER_COLUMNS + FLOW_COLUMNS + CLIENT_COLUMNS + _REQUEST_COLUMNS + _RESPONSE_COLUMNS)
+COLUMNS = message_columns(*HEADER_PHASES)
+CLIENT_COLUMNS = message_columns(Phase.CLIENT)
 
 
 class HeaderColumns:
@@ -54,12 +47,12 @@ class HeaderColumns:
     def build_column(self, name: str, exchanges: ExchangeColumns) -> pa.Array:
         """One column of these exchanges."""
         kind = self._types[name]
-        if name in _REQUEST_COLUMNS:
-            return _to_array(self._convert_packets(name, _request_column(name, exchanges)), kind)
-        if name in _RESPONSE_COLUMNS:
-            values = self._convert_packets(name, _response_column(name, exchanges))
+        if name in REQUEST_VALUES:
+            return _to_array(self._convert_packets(name, REQUEST_VALUES[name](exchanges)), kind)
+        if name in RESPONSE_VALUES:
+            values = self._convert_packets(name, RESPONSE_VALUES[name](exchanges))
             return _to_array(values, kind, exchanges.response.frame.size < 0)
-        if name in FLOW_COLUMNS:
+        if name in CONNECTION_VALUES:
             return self._flow_column(name).take(pa.array(exchanges.flow))
         if name in CLIENT_COLUMNS:
             return self._client_column(name, exchanges)
@@ -72,7 +65,7 @@ class HeaderColumns:
             return names.take(pa.array(np.where(is_unknown, 0, key), mask=is_unknown))
         if name == "file":
             return self.file_column(exchanges.request.frame.ts)
-        return pa.repeat(pa.scalar({"stream_epoch": 0, "tls": False}[name], type=kind), len(exchanges))
+        raise KeyError(f"no function builds the column {name}")
 
     def file_column(self, ts: Ints) -> pa.Array:
         """The column `file` of rows that begin at these times, in nanoseconds."""
@@ -91,7 +84,8 @@ class HeaderColumns:
         array = self._flow_arrays.get(name)
         if array is None:
             infos = zip(self._index.flows, self._index.openers.tolist(), strict=True)
-            values = [_flow_value(name, Flow(info.key, 0, info.link, max(side, 0))) for info, side in infos]
+            read_value = CONNECTION_VALUES[name]
+            values = [read_value(Flow(info.key, 0, info.link, max(side, 0))) for info, side in infos]
             array = self._flow_arrays[name] = pa.array(values, type=self._types[name])
         return array
 
@@ -112,36 +106,35 @@ class HeaderColumns:
         return pa.array([getattr(clients.client_at(*row), name) for row in rows], type=pa.string())
 
 
-def _request_column(name: str, exchanges: ExchangeColumns) -> Ints:
-    frame = exchanges.request.frame
-    if name == "req_packet":
-        return frame.packet
-    if name == "header_version":
-        # The last item is for unknown API keys.
-        limits = first_flexible_versions()
-        limit = limits[np.clip(exchanges.request.api_key, -1, len(limits) - 2)]
-        return np.where(exchanges.request.api_version >= limit, 2, 1)
-    if name == "req_bytes":
-        return frame.size + 4
-    if name in {"req_ts", "req_end_ts"}:
-        return (frame.ts if name == "req_ts" else frame.end_ts) // 1000
-    column: Ints = getattr(exchanges.request, name)
-    return column
+def _header_version(exchanges: ExchangeColumns) -> Ints:
+    # The last item is for unknown API keys.
+    limits = first_flexible_versions()
+    limit = limits[np.clip(exchanges.request.api_key, -1, len(limits) - 2)]
+    return np.where(exchanges.request.api_version >= limit, 2, 1)
 
 
-def _response_column(name: str, exchanges: ExchangeColumns) -> Ints:
-    frame = exchanges.response.frame
-    if name == "resp_packet":
-        return frame.packet
-    if name == "resp_bytes":
-        return frame.size + 4
-    if name == "order_ok":
-        return exchanges.response.order_ok
-    if name == "latency_us":
-        return (frame.ts - exchanges.request.frame.end_ts) // 1000
-    if name == "transfer_us":
-        return (frame.end_ts - frame.ts) // 1000
-    return (frame.ts if name == "resp_ts" else frame.end_ts) // 1000
+REQUEST_VALUES: dict[str, Callable[[ExchangeColumns], Ints]] = {
+    "api_key": lambda each: each.request.api_key,
+    "api_version": lambda each: each.request.api_version,
+    "header_version": _header_version,
+    "correlation_id": lambda each: each.request.correlation_id,
+    "req_packet": lambda each: each.request.frame.packet,
+    "req_ts": lambda each: each.request.frame.ts // 1000,
+    "req_end_ts": lambda each: each.request.frame.end_ts // 1000,
+    "req_bytes": lambda each: each.request.frame.size + 4,
+    "in_flight": lambda each: each.request.in_flight,
+}
+"""The numbers of each column that depends on the request's header; times are microseconds."""
+RESPONSE_VALUES: dict[str, Callable[[ExchangeColumns], Ints]] = {
+    "resp_packet": lambda each: each.response.frame.packet,
+    "resp_ts": lambda each: each.response.frame.ts // 1000,
+    "resp_end_ts": lambda each: each.response.frame.end_ts // 1000,
+    "latency_us": lambda each: (each.response.frame.ts - each.request.frame.end_ts) // 1000,
+    "transfer_us": lambda each: (each.response.frame.end_ts - each.response.frame.ts) // 1000,
+    "resp_bytes": lambda each: each.response.frame.size + 4,
+    "order_ok": lambda each: each.response.order_ok,
+}
+"""The same of the response; what they are without one is not used."""
 
 
 def _to_array(values: Ints, kind: pa.DataType, mask: Bools | None = None) -> pa.Array:
@@ -152,16 +145,6 @@ def _to_array(values: Ints, kind: pa.DataType, mask: Bools | None = None) -> pa.
     if mask is not None:
         values = np.where(mask, 0, values)
     return pa.array(values.astype(kind.to_pandas_dtype()), type=kind, mask=mask)
-
-
-def _flow_value(name: str, flow: Flow) -> Any:
-    if name == "conn_id":
-        return connection_id(flow)
-    if name == "link":
-        return flow.link
-    side = flow.client_side if name.startswith("client") else 1 - flow.client_side
-    ip, port = flow.ends[side]
-    return format_address(ip) if name.endswith("_ip") else port
 
 
 @cache

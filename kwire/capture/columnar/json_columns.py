@@ -9,6 +9,8 @@ import numpy as np
 
 from kwire.capture.columnar.body_columns import exchanges_by_version
 from kwire.capture.columnar.span_data import SpanData
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import message_columns
 from kwire.json_text import escape_text, json_texts_writer
 from kwire.payload import RECORDS_FIELDS
 from kwire.redact import redacted_json
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.options import Options
 
-COLUMNS = frozenset({"body_request", "body_response"})
+COLUMNS = message_columns(Phase.JSON)
 # Larger bodies do not occur twice.
 _KNOWN_SIZE_MAX = 8192
 _encode = msgspec.json.Encoder().encode

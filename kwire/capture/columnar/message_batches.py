@@ -114,6 +114,6 @@ class MessageBatches:
         for number, exchange in zip(unusual.tolist(), part.build_exchanges(unusual), strict=True):
             for row in self._build_rows(exchange):
                 if values is not None:
-                    row |= {name: getattr(values, name)[number] for name in session_columns.COLUMNS}
+                    row |= {name: of_rows[number] for name, of_rows in values.items()}
                 rows.append(row)
         return list(self._reader.with_file_names(iter(rows)))

@@ -18,7 +18,9 @@ from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.fetch_sessions import FINAL_EPOCH, FetchSession
 from kwire.capture.kafka.session_tracker import FETCH, SESSION_API_KEYS, SessionExchange, SessionTracker
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import arrow_schema, message_columns
+from kwire.capture.rows.session_values import SESSION_VALUES
 from kwire.registry import DEFAULT_EDITION, api_name, codec_of_version, header_versions, known_api_keys
 from kwire.schema import load_schema
 from kwire.schema.spec import STRUCT_CODES
@@ -34,20 +36,17 @@ if TYPE_CHECKING:
 # The session of a full fetch of a client without fetch sessions.
 STATELESS = FetchSession(None, FINAL_EPOCH, None)
 
-COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
+COLUMNS = message_columns(Phase.SESSION)
 
 
-class SessionValues(NamedTuple):
-    """The values of the columns, for each exchange of a part."""
+SessionValues = dict[str, list[object]]
+"""The values of each of the columns, for each exchange of a part."""
 
-    session_id: list[int | None]
-    session_epoch: list[int | None]
-    session_partitions: list[str | None]
 
-    def build_column(self, name: str, rows: Ints) -> pa.Array:
-        """A column of some of the exchanges."""
-        values = getattr(self, name)
-        return pa.array([values[row] for row in rows.tolist()], type=arrow_schema("messages").field(name).type)
+def build_column(values: SessionValues, name: str, rows: Ints) -> pa.Array:
+    """One of the columns for some of the exchanges of a part."""
+    of_rows = values[name]
+    return pa.array([of_rows[row] for row in rows.tolist()], type=arrow_schema("messages").field(name).type)
 
 
 class FetchBodies(NamedTuple):
@@ -80,11 +79,11 @@ class SessionColumns:
     def build_values(self, exchanges: ExchangeColumns, is_good: Bools, span: SpanData) -> SessionValues:
         """The values of the columns for the exchanges of a part. Args: is_good: both bodies are valid."""
         bodies = FetchBodies.of_valid(span, is_good)
-        out = SessionValues([None] * len(exchanges), [None] * len(exchanges), [None] * len(exchanges))
+        out: SessionValues = {name: [None] * len(exchanges) for name in SESSION_VALUES}
         rows = np.nonzero(_is_relevant(exchanges))[0]
         is_stateless = find_stateless_fetches(exchanges, rows, bodies)
         for row in rows[is_stateless].tolist():
-            out.session_epoch[row] = FINAL_EPOCH
+            self._set_values(out, row, STATELESS)
         rows = rows[~is_stateless]
         found = session_exchanges(self._builder, exchanges, rows, bodies)
         for row, exchange in zip(rows.tolist(), found, strict=True):
@@ -96,19 +95,12 @@ class SessionColumns:
             else:
                 session = self._sessions.follow_request(exchange)
             if session is not None:
-                out.session_id[row], out.session_epoch[row] = session.id, session.epoch
-                if session.partitions is not None:
-                    out.session_partitions[row] = session.partitions.as_json(self._names)
+                self._set_values(out, row, session)
         return out
 
-
-def session_value(name: str, session: FetchSession | None, names: TopicNames) -> object:
-    """The value of one of the session columns."""
-    if session is None:
-        return None
-    if name == "session_partitions":
-        return None if session.partitions is None else session.partitions.as_json(names)
-    return session.id if name == "session_id" else session.epoch
+    def _set_values(self, out: SessionValues, row: int, session: FetchSession) -> None:
+        for name, read_value in SESSION_VALUES.items():
+            out[name][row] = read_value(session, self._names)
 
 
 def session_exchanges(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.columnar.body_walker import TEXT_SIZE_MAX, BodyWalker
-from kwire.capture.columnar.decode_plan import FieldStep, MessagePlan, StructPlan
+from kwire.capture.columnar.decode_plan import TEXT_FIELDS, FieldStep, MessagePlan, StructPlan
 
 if TYPE_CHECKING:
     from kwire.capture.index.arrays import Bytes, Ints, Words
@@ -74,7 +74,7 @@ class VectorizedDecoder(BodyWalker[_Context]):
             topic.planned[rows] = self._gather_numbers(position, ">i4")
 
     def _take_text(self, step: FieldStep, rows: Ints, size: Ints, characters: Bytes, context: _Context | None) -> None:
-        if step.use in {"group_id", "member_id"}:
+        if step.use in TEXT_FIELDS:
             whole_at, whole_size = np.zeros_like(self._at), np.full_like(self._at, -1)
             whole_at[rows], whole_size[rows] = self._at[rows], size
             self.texts[step.use] = whole_at, whole_size

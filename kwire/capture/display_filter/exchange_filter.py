@@ -16,14 +16,14 @@ from kwire.capture.display_filter.display_filter import DisplayFilter
 from kwire.capture.display_filter.fields import TOPICS
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.message_topics import outcome_topic_names
-from kwire.capture.model import NonKafkaConnection, StreamGap, connection_id, format_address
+from kwire.capture.model import CONNECTION_VALUES, NonKafkaConnection, StreamGap
 from kwire.capture.options import ExchangeCondition
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.topic_names import TopicNames
-    from kwire.capture.model import Flow, Row
+    from kwire.capture.model import Row
     from kwire.capture.options import ExchangeFilter, Options
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -36,16 +36,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "starts": str.startswith,
     "ends": str.endswith,
     "contains": operator.contains,
-}
-
-_FLOW_COLUMNS: dict[str, Callable[[Flow], object]] = {
-    "conn_id": connection_id,
-    "stream_epoch": lambda flow: flow.epoch,
-    "client_ip": lambda flow: format_address(flow.ends[flow.client_side][0]),
-    "client_port": lambda flow: flow.ends[flow.client_side][1],
-    "broker_ip": lambda flow: format_address(flow.ends[1 - flow.client_side][0]),
-    "broker_port": lambda flow: flow.ends[1 - flow.client_side][1],
-    "link": lambda flow: flow.link,
 }
 
 _REQUEST_COLUMNS = ("api_key", "api_name", "api_version", "client_id")
@@ -70,7 +60,7 @@ _API_NAMES: dict[object, str] = {key: registry.api_name(key) for key in registry
 
 TIMES = "times"
 """Pseudo column with two times of an exchange: the first of its request and the first of its response."""
-COLUMNS = frozenset({*_FLOW_COLUMNS, *_REQUEST_COLUMNS, *_TIME_COLUMNS, "req_packet"})
+COLUMNS = frozenset({*CONNECTION_VALUES, *_REQUEST_COLUMNS, *_TIME_COLUMNS, "req_packet"} - {"tls"})
 """The other columns of conditions. `tls` is not one of them, since it may change while a connection is read."""
 
 
@@ -166,8 +156,8 @@ def _time_rows(level: str, value: Any) -> list[dict[str, object]]:
 def _column_value(exchange: Exchange, column: str) -> object:
     if column == TIMES:
         return _column_value(exchange, "req_ts"), _column_value(exchange, "resp_ts")
-    if column in _FLOW_COLUMNS:
-        return _FLOW_COLUMNS[column](exchange.flow)
+    if column in CONNECTION_VALUES:
+        return CONNECTION_VALUES[column](exchange.flow)
     if column in _TIME_COLUMNS:
         name, when = _TIME_COLUMNS[column]
         side = getattr(exchange, name)

@@ -7,7 +7,8 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple, cast
 
-from kwire.capture.rows.columns import Column, ColumnKind, level_columns
+from kwire.capture.rows.column import Column, ColumnKind
+from kwire.capture.rows.columns import level_columns
 
 Row = Mapping[str, object]
 Values = Callable[[Row], Sequence[object]]
@@ -45,23 +46,6 @@ class FilterField(NamedTuple):
     unit: int = 1
 
 
-# Column by short name, on the levels that have the column.
-SHORT = {
-    "client": "client_id",
-    "group": "group_id",
-    "member": "member_id",
-    "user": "principal",
-    "software": "software_name",
-    "version": "api_version",
-    "correlation": "correlation_id",
-    "latency": "latency_us",
-    "transfer": "transfer_us",
-    "throttle": "throttle_ms",
-    "lock_timeout": "lock_timeout_ms",
-    "rtt": "rtt_us",
-    "deliveries": "delivery_count",
-    "ack": "ack_name",
-}
 #: Field by its name in Wireshark and tcpdump.
 WIRESHARK = {
     "frame.number": "packet",
@@ -94,6 +78,17 @@ def filter_fields(level: str) -> Mapping[str, FilterField]:
     Raises: ValueError for an unknown level.
     """
     columns = {column.name: column for column in level_columns(level)}
+    fields = compound_fields(level)
+    for column in columns.values():
+        if column.short and column.short not in {*columns, *fields}:
+            fields[column.short] = _column_field(column, column.short)
+    fields.update((name, _column_field(column, name)) for name, column in columns.items() if name not in fields)
+    return fields
+
+
+def compound_fields(level: str) -> dict[str, FilterField]:
+    """The fields of a level that are more than one column."""
+    columns = {column.name for column in level_columns(level)}
     fields: dict[str, FilterField] = {}
     if "api_name" in columns:
         fields["api"] = _name_or_number("api", FieldKind.API, "api_name", "api_key")
@@ -112,10 +107,6 @@ def filter_fields(level: str) -> Mapping[str, FilterField]:
         fields["packet"] = FilterField("packet", FieldKind.NUMBER, _PACKETS, _no_values, _packet_numbers)
     if "issues" in columns:
         fields["issue"] = FilterField("issue", FieldKind.TEXT, ("issues",), _issue_kinds, _no_values)
-    for short, name in SHORT.items():
-        if name in columns and short not in columns:
-            fields[short] = _column_field(columns[name], short)
-    fields.update((name, _column_field(column, name)) for name, column in columns.items() if name not in fields)
     return fields
 
 

@@ -1,122 +1,153 @@
-"""The columns of every level of rows: their names, kinds and descriptions, and the Arrow schema.
+"""The columns of every level of rows, and the Arrow schema: each is declared here once.
 
-`docs/captures.md` has the same table; a test compares the two.
+Tables, filters, the docs, and the sets of columns that readers build together (`message_columns`) follow from the
+declarations. Functions that compute values are found by name; CONTRIBUTING.md has their places.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kwire.capture.model import RowIssue
 from kwire.capture.optional_dependencies import require_pyarrow
+from kwire.capture.rows.column import Column, ColumnKind, Phase, Trait
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class ColumnKind(Enum):
-    """The type of a column. Times are nanoseconds in a row, microseconds in Arrow (as in Spark), text in JSON."""
-
-    STRING = "string"
-    BOOL = "bool"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    TIME = "timestamp"
-    BINARY = "binary"
-    ISSUES = "issues"
-    HEADERS = "headers"
-
-
 STRING, BOOL, INT16, INT32, INT64, TIME, BINARY, ISSUES, HEADERS = ColumnKind
+CONNECTION, CLIENT, REQUEST, RESPONSE, REQUEST_BODY, RESPONSE_BODY, BODIES, SESSION, JSON, _ = Phase
+HIDDEN, LEADING, WARNING, TOPIC_NAMES, LARGE = Trait
 
-
-class Column(NamedTuple):
-    """One column. Every column may be null, since any part of a damaged capture may be missing."""
-
-    name: str
-    kind: ColumnKind
-    about: str
-
-
-_MESSAGE_KEY = (
-    Column("file", STRING, "the capture's path, or the name given for bytes and file objects"),
-    Column("conn_id", STRING, "client and broker address of the TCP connection, `ip:port>ip:port`"),
-    Column("stream_epoch", INT32, "0 for the first connection of these addresses, one more for each reuse"),
-    Column("client_id", STRING, "client id of the request header"),
-    Column("api_key", INT16, "API key; null when the request was not seen"),
-    Column("api_name", STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0"),
-    Column("api_version", INT16, "version of the request, as sent"),
-    Column("correlation_id", INT32, "correlation id of request and response"),
-    Column("req_packet", INT64, "number of the packet in which the request begins, from 1, as Wireshark counts"),
-    Column("resp_packet", INT64, "number of the packet in which the response begins"),
+MESSAGE_KEY = (
+    Column("file", STRING, "the capture's path, or the name given for bytes and file objects", CONNECTION, HIDDEN),
+    Column(
+        "conn_id",
+        STRING,
+        "client and broker address of the TCP connection, `ip:port>ip:port`",
+        CONNECTION,
+        short="conn",
+    ),
+    Column(
+        "stream_epoch",
+        INT32,
+        "0 for the first connection of these addresses, one more for each reuse",
+        CONNECTION,
+        HIDDEN,
+    ),
+    Column("client_id", STRING, "client id of the request header", REQUEST, short="client"),
+    Column("api_key", INT16, "API key; null when the request was not seen", REQUEST, HIDDEN),
+    Column(
+        "api_name", STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0", REQUEST, short="api"
+    ),
+    Column("api_version", INT16, "version of the request, as sent", REQUEST, HIDDEN, short="version"),
+    Column("correlation_id", INT32, "correlation id of request and response", REQUEST, HIDDEN, short="correlation"),
+    Column(
+        "req_packet",
+        INT64,
+        "number of the packet in which the request begins, from 1, as Wireshark counts",
+        REQUEST,
+        HIDDEN,
+    ),
+    Column("resp_packet", INT64, "number of the packet in which the response begins", RESPONSE, HIDDEN),
 )
 
-_CONNECTION = (
-    *_MESSAGE_KEY[:3],
-    Column("client_ip", STRING, "address of the side that sends requests"),
-    Column("client_port", INT32, "port of the side that sends requests"),
-    Column("broker_ip", STRING, "address of the side that answers"),
-    Column("broker_port", INT32, "port of the side that answers"),
-    Column("link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
-    Column("tls", BOOL, "whether the connection speaks TLS"),
+_CONNECTION_KEY = (
+    *MESSAGE_KEY[:3],
+    Column("client_ip", STRING, "address of the side that sends requests", CONNECTION, HIDDEN),
+    Column("client_port", INT32, "port of the side that sends requests", CONNECTION, HIDDEN),
+    Column("broker_ip", STRING, "address of the side that answers", CONNECTION, HIDDEN),
+    Column("broker_port", INT32, "port of the side that answers", CONNECTION, HIDDEN),
+    Column(
+        "link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`", CONNECTION, HIDDEN
+    ),
+    Column("tls", BOOL, "whether the connection speaks TLS", CONNECTION),
 )
 
 MESSAGES = (
-    *_CONNECTION,
-    *_MESSAGE_KEY[4:7],
-    Column("header_version", INT16, "version of the request header"),
-    *_MESSAGE_KEY[7:],
-    *_MESSAGE_KEY[3:4],
-    Column("software_name", STRING, "client software, from the connection's ApiVersions request"),
-    Column("software_version", STRING, "its version, from the same request"),
-    Column("principal", STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection"),
-    Column("group_id", STRING, "group that the request names"),
-    Column("member_id", STRING, "member that the request names, or that the response gives"),
-    Column("session_id", INT32, "session of a Fetch, or that it opens; a share session has group and member"),
-    Column("session_epoch", INT32, "epoch of the session in Fetch, ShareFetch and ShareAcknowledge; -1 closes it"),
-    Column("session_partitions", STRING, "JSON: all partitions of the session after this request, by topic"),
-    Column("req_ts", TIME, "when the request's first byte was captured"),
-    Column("req_end_ts", TIME, "when its last byte was captured"),
-    Column("resp_ts", TIME, "when the response's first byte was captured"),
-    Column("resp_end_ts", TIME, "when its last byte was captured"),
-    Column("latency_us", INT64, "first response byte after last request byte, microseconds"),
-    Column("transfer_us", INT64, "first to last byte of the response, microseconds"),
-    Column("req_bytes", INT64, "size of the request frame with its length field"),
-    Column("resp_bytes", INT64, "size of the response frame with its length field"),
-    Column("throttle_ms", INT32, "throttle time that the response names"),
-    Column("error_code", INT16, "the response's own error code, else the first one inside it that is not 0"),
-    Column("error_name", STRING, "Kafka's name of that code"),
-    Column("n_topics", INT32, "topics that the request names, or the response where the request names none"),
-    Column("n_partitions", INT32, "partitions, counted the same way"),
-    Column("status", STRING, "`ok`, `no_response`, `no_request`, `truncated`, `gap` or `undecodable`"),
-    Column("in_flight", INT32, "requests of the connection that waited for an answer when this one was sent"),
-    Column("order_ok", BOOL, "whether the response came in the order of the requests"),
-    Column("issues", ISSUES, "all problems of the exchange: `kind`, `side`, `path`, `at` (byte offset), `detail`"),
-    Column("body_request", STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary"),
-    Column("body_response", STRING, "the response in the same form"),
+    *_CONNECTION_KEY,
+    *MESSAGE_KEY[4:7],
+    Column("header_version", INT16, "version of the request header", REQUEST, HIDDEN),
+    *MESSAGE_KEY[7:],
+    *MESSAGE_KEY[3:4],
+    Column(
+        "software_name", STRING, "client software, from the connection's ApiVersions request", CLIENT, short="software"
+    ),
+    Column("software_version", STRING, "its version, from the same request", CLIENT),
+    Column(
+        "principal", STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection", CLIENT, short="user"
+    ),
+    Column("group_id", STRING, "group that the request names", REQUEST_BODY, short="group"),
+    Column("member_id", STRING, "member that the request names, or that the response gives", BODIES, short="member"),
+    Column("session_id", INT32, "session of a Fetch, or that it opens; a share session has group and member", SESSION),
+    Column(
+        "session_epoch", INT32, "epoch of the session in Fetch, ShareFetch and ShareAcknowledge; -1 closes it", SESSION
+    ),
+    Column(
+        "session_partitions",
+        STRING,
+        "JSON: all partitions of the session after this request, by topic",
+        SESSION,
+        TOPIC_NAMES | LARGE,
+    ),
+    Column("req_ts", TIME, "when the request's first byte was captured", REQUEST),
+    Column("req_end_ts", TIME, "when its last byte was captured", REQUEST),
+    Column("resp_ts", TIME, "when the response's first byte was captured", RESPONSE),
+    Column("resp_end_ts", TIME, "when its last byte was captured", RESPONSE),
+    Column("latency_us", INT64, "first response byte after last request byte, microseconds", RESPONSE, short="latency"),
+    Column("transfer_us", INT64, "first to last byte of the response, microseconds", RESPONSE, short="transfer"),
+    Column("req_bytes", INT64, "size of the request frame with its length field", REQUEST),
+    Column("resp_bytes", INT64, "size of the response frame with its length field", RESPONSE),
+    Column("throttle_ms", INT32, "throttle time that the response names", RESPONSE_BODY, short="throttle"),
+    Column(
+        "error_code",
+        INT16,
+        "the response's own error code, else the first one inside it that is not 0",
+        RESPONSE_BODY,
+        HIDDEN,
+    ),
+    Column("error_name", STRING, "Kafka's name of that code", RESPONSE_BODY, short="error"),
+    Column("n_topics", INT32, "topics that the request names, or the response where the request names none", BODIES),
+    Column("n_partitions", INT32, "partitions, counted the same way", BODIES),
+    Column("status", STRING, "`ok`, `no_response`, `no_request`, `truncated`, `gap` or `undecodable`", BODIES),
+    Column("in_flight", INT32, "requests of the connection that waited for an answer when this one was sent", REQUEST),
+    Column("order_ok", BOOL, "whether the response came in the order of the requests", RESPONSE),
+    Column(
+        "issues",
+        ISSUES,
+        "all problems of the exchange: `kind`, `side`, `path`, `at` (byte offset), `detail`",
+        BODIES,
+        WARNING,
+    ),
+    Column(
+        "body_request", STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary", JSON, LARGE
+    ),
+    Column("body_response", STRING, "the response in the same form", JSON, LARGE),
 )
 
 _GROUP = (
-    Column("group_id", STRING, "share group of the request"),
-    Column("member_id", STRING, "member of the request"),
+    Column("group_id", STRING, "share group of the request", short="group"),
+    Column("member_id", STRING, "member of the request", short="member"),
 )
 
 _PARTITION = (
-    Column("topic", STRING, "topic name; from an id where Metadata or the like has named it, else null"),
-    Column("topic_id", STRING, "topic id as base64url text, where known"),
+    Column(
+        "topic", STRING, "topic name; from an id where Metadata or the like has named it, else null", traits=TOPIC_NAMES
+    ),
+    Column("topic_id", STRING, "topic id as base64url text, where known", traits=HIDDEN),
     Column("partition", INT32, "partition index"),
 )
 
 _ERROR = (
-    Column("error_code", INT16, "error code of the partition in the response"),
-    Column("error_name", STRING, "Kafka's name of that code"),
+    Column("error_code", INT16, "error code of the partition in the response", traits=HIDDEN),
+    Column("error_name", STRING, "Kafka's name of that code", short="error"),
 )
 
 PARTITIONS = (
-    *_MESSAGE_KEY,
-    Column("ts", TIME, "when the request was sent (the response, where no request was seen)"),
+    *MESSAGE_KEY,
+    Column(
+        "ts", TIME, "when the request was sent (the response, where no request was seen)", traits=LEADING, short="time"
+    ),
     *_PARTITION,
     *_ERROR,
     Column("base_offset", INT64, "Produce: first offset given by the broker; else first offset of the records"),
@@ -131,61 +162,63 @@ PARTITIONS = (
 )
 
 SHARE_ACQUIRED = (
-    *_MESSAGE_KEY,
+    # Only ShareFetch acquires.
+    *(column._replace(traits=HIDDEN) if column.name == "api_name" else column for column in MESSAGE_KEY),
     *_GROUP,
     *_PARTITION,
     Column("first_offset", INT64, "first acquired offset"),
     Column("last_offset", INT64, "last acquired offset"),
-    Column("delivery_count", INT16, "deliveries, this one included"),
-    Column("lock_timeout_ms", INT32, "acquisition lock time that the response names"),
-    Column("ts", TIME, "when the response came"),
+    Column("delivery_count", INT16, "deliveries, this one included", short="deliveries"),
+    Column("lock_timeout_ms", INT32, "acquisition lock time that the response names", short="lock_timeout"),
+    Column("ts", TIME, "when the response came", traits=LEADING, short="time"),
 )
 
 SHARE_ACKS = (
-    *_MESSAGE_KEY,
+    *MESSAGE_KEY,
     *_GROUP,
     *_PARTITION,
     Column("first_offset", INT64, "first offset of the acknowledgement"),
     Column("last_offset", INT64, "last offset of the acknowledgement"),
-    Column("ack_type", INT16, "0 gap, 1 accept, 2 release, 3 reject, 4 renew"),
-    Column("ack_name", STRING, "the same as a word"),
-    Column("ts", TIME, "when the request was sent"),
+    Column("ack_type", INT16, "0 gap, 1 accept, 2 release, 3 reject, 4 renew", traits=HIDDEN),
+    Column("ack_name", STRING, "the same as a word", short="ack"),
+    Column("ts", TIME, "when the request was sent", traits=LEADING, short="time"),
     *_ERROR,
 )
 
 RECORDS = (
-    *_MESSAGE_KEY,
+    *MESSAGE_KEY,
     Column("direction", STRING, "`produce`, `fetch` or `share_fetch`"),
     *_PARTITION,
     Column("offset", INT64, "offset in the log; null for a produced record that no response placed"),
     Column("timestamp", TIME, "the record's own time; null where it has none between 1970 and 9999"),
-    Column("timestamp_type", STRING, "`create` or `append`"),
+    Column("timestamp_type", STRING, "`create` or `append`", traits=HIDDEN),
     Column("codec", STRING, "compression of the record's batch"),
     Column("is_control", BOOL, "whether it is a control record, as a transaction marker"),
     Column("producer_id", INT64, "producer id of the batch; null without one"),
     Column("key_size", INT32, "bytes of the key; null for a null key"),
     Column("value_size", INT32, "bytes of the value; null for a null value"),
     Column("headers", HEADERS, "header keys, and the size of each value"),
-    Column(
-        "dlq_group_id",
-        STRING,
-        "share group of a dead letter (KIP-1191); null for other records",
-    ),
+    Column("dlq_group_id", STRING, "share group of a dead letter (KIP-1191); null for other records"),
     Column("dlq_topic", STRING, "topic of the record that it stands for"),
     Column("dlq_partition", INT32, "partition of that record"),
     Column("dlq_offset", INT64, "offset of that record"),
     Column("dlq_delivery_count", INT16, "its deliveries"),
     Column("dlq_reason", STRING, "why it was sent to the queue"),
-    Column("key", BINARY, "the key, only if payloads are requested"),
-    Column("value", BINARY, "the value, only if payloads are requested"),
-    Column("ts", TIME, "when the frame that carried it was captured"),
-    Column("issue", STRING, "why the records of a batch cannot be read; the row then stands for all that follows"),
+    Column("key", BINARY, "the key, only if payloads are requested", traits=LARGE),
+    Column("value", BINARY, "the value, only if payloads are requested", traits=LARGE),
+    Column("ts", TIME, "when the frame that carried it was captured", traits=LEADING, short="time"),
+    Column(
+        "issue",
+        STRING,
+        "why the records of a batch cannot be read; the row then stands for all that follows",
+        traits=WARNING,
+    ),
 )
 
 FLOWS = (
-    *_CONNECTION,
+    *_CONNECTION_KEY,
     Column("kind", STRING, "`kafka`, `tls` (not opened), `not_kafka`, or `no_data` (no byte was captured)"),
-    Column("first_ts", TIME, "time of its first packet"),
+    Column("first_ts", TIME, "time of its first packet", traits=LEADING, short="time"),
     Column("last_ts", TIME, "time of its last packet"),
     Column("first_packet", INT64, "number of its first packet"),
     Column("last_packet", INT64, "number of its last packet"),
@@ -193,36 +226,43 @@ FLOWS = (
     Column("packets_broker", INT64, "packets that the broker sent"),
     Column("bytes_client", INT64, "TCP payload of the client on the wire, what was sent again included"),
     Column("bytes_broker", INT64, "TCP payload of the broker, counted the same way"),
-    Column("retransmits_client", INT64, "packets of the client with bytes that it had sent before"),
-    Column("retransmits_broker", INT64, "packets of the broker with bytes that it had sent before"),
-    Column("lost_bytes_client", INT64, "bytes of the client whose packets are not in the capture"),
-    Column("lost_bytes_broker", INT64, "bytes of the broker whose packets are not in the capture"),
-    Column("zero_windows_client", INT64, "packets of the client with a receive window of 0"),
-    Column("zero_windows_broker", INT64, "packets of the broker with a receive window of 0"),
-    Column("rtt_us", INT64, "round trip of the TCP handshake, microseconds; null where it was not captured"),
+    Column("retransmits_client", INT64, "packets of the client with bytes that it had sent before", traits=WARNING),
+    Column("retransmits_broker", INT64, "packets of the broker with bytes that it had sent before", traits=WARNING),
+    Column("lost_bytes_client", INT64, "bytes of the client whose packets are not in the capture", traits=WARNING),
+    Column("lost_bytes_broker", INT64, "bytes of the broker whose packets are not in the capture", traits=WARNING),
+    Column("zero_windows_client", INT64, "packets of the client with a receive window of 0", traits=WARNING),
+    Column("zero_windows_broker", INT64, "packets of the broker with a receive window of 0", traits=WARNING),
+    Column(
+        "rtt_us", INT64, "round trip of the TCP handshake, microseconds; null where it was not captured", short="rtt"
+    ),
     Column("ended", STRING, "`fin`, `rst`, `reuse` of its ports, `quiet` (too many are open), `end` of the capture"),
     Column("ended_by", STRING, "`client` or `broker`, the sender of the first FIN or RST; null without one"),
 )
 
 PACKETS = (
-    Column("file", STRING, "the capture's path, or the name given for bytes and file objects"),
-    Column("number", INT64, "number of the packet, from 1, as Wireshark counts"),
-    Column("ts", TIME, "when it was captured"),
-    Column("conn_id", STRING, "its connection, as above; null for a stray packet that belongs to none"),
-    Column("stream_epoch", INT32, "which connection of these addresses"),
+    Column("file", STRING, "the capture's path, or the name given for bytes and file objects", traits=HIDDEN),
+    Column("number", INT64, "number of the packet, from 1, as Wireshark counts", traits=LEADING),
+    Column("ts", TIME, "when it was captured", traits=LEADING, short="time"),
+    Column("conn_id", STRING, "its connection, as above; null for a stray packet that belongs to none", short="conn"),
+    Column("stream_epoch", INT32, "which connection of these addresses", traits=HIDDEN),
     Column("from_client", BOOL, "whether the client sent it; null if the client side is unknown"),
     Column("source_ip", STRING, "address of its sender"),
     Column("source_port", INT32, "port of its sender"),
     Column("target_ip", STRING, "address of its receiver"),
     Column("target_port", INT32, "port of its receiver"),
-    Column("link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
+    Column("link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`", traits=HIDDEN),
     Column("seq", INT64, "sequence number, as sent"),
     Column("ack", INT64, "acknowledgement number, as sent"),
     Column("flags", STRING, "flags of TCP, as `SYN,ACK`"),
     Column("window", INT32, "receive window, as sent: before any scaling"),
     Column("payload_bytes", INT32, "bytes of TCP payload in the capture"),
     Column("missing_bytes", INT32, "bytes of it that the capture cut off (snaplen)"),
-    Column("anomaly", STRING, "`retransmission`, `out_of_order`, `overlap` (brings some bytes again), or null"),
+    Column(
+        "anomaly",
+        STRING,
+        "`retransmission`, `out_of_order`, `overlap` (brings some bytes again), or null",
+        traits=WARNING,
+    ),
 )
 
 LEVELS: dict[str, tuple[Column, ...]] = {
@@ -244,6 +284,16 @@ def level_columns(level: str) -> tuple[Column, ...]:
     if level not in LEVELS:
         raise ValueError(f"level {level!r} is not one of {', '.join(LEVELS)}")
     return LEVELS[level]
+
+
+def message_columns(*phases: Phase) -> frozenset[str]:
+    """The names of the columns of `messages` that are filled in these phases."""
+    return frozenset(column.name for column in MESSAGES if column.phase in phases)
+
+
+def columns_with(trait: Trait) -> frozenset[str]:
+    """The names of the columns of any level with the trait."""
+    return frozenset(column.name for columns in LEVELS.values() for column in columns if trait in column.traits)
 
 
 def arrow_schema(level: str) -> pa.Schema:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from kwire.capture.rows.columns import ColumnKind, level_columns
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import level_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

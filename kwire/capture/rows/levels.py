@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.topic_naming import learn_topic_names, topic_naming_messages
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import message_columns
 from kwire.capture.rows.partition_pairs import PartitionPairer
 from kwire.capture.rows.record_rows import partition_rows, record_rows
 from kwire.capture.rows.share_rows import share_ack_rows, share_acquired_rows
@@ -41,8 +43,8 @@ def options_for_level(options: Options, level: str) -> Options:
 
 def options_for_columns(options: Options, names: Collection[str]) -> Options:
     """The options for rows of which only these columns are read."""
-    bodies = options.bodies and not {"body_request", "body_response"}.isdisjoint(names)
-    sessions = options.sessions and not {"session_id", "session_epoch", "session_partitions"}.isdisjoint(names)
+    bodies = options.bodies and not message_columns(Phase.JSON).isdisjoint(names)
+    sessions = options.sessions and not message_columns(Phase.SESSION).isdisjoint(names)
     return replace(options, bodies=bodies, sessions=sessions)
 
 

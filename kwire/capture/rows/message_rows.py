@@ -9,7 +9,10 @@ import msgspec
 from kwire.capture.kafka import message_fields
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.model import NonKafkaConnection, Row, RowIssue, StreamGap, connection_columns
-from kwire.capture.rows.columns import MESSAGES
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import MESSAGES, message_columns
+from kwire.capture.rows.header_values import header_values
+from kwire.capture.rows.session_values import SESSION_VALUES
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 from kwire.error_codes import name_of
 from kwire.errors import WireError
@@ -17,8 +20,7 @@ from kwire.payload import RECORDS_FIELDS, read_complete_batches
 from kwire.redact import MASK, redacted_json
 
 if TYPE_CHECKING:
-    from kwire.capture.kafka.exchange import Client, Outcome
-    from kwire.capture.kafka.fetch_sessions import FetchSession
+    from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.message_decoder import Message, Request, Response
     from kwire.capture.kafka.topic_names import TopicNames
     from kwire.capture.model import CaptureIssue, Flow
@@ -30,6 +32,7 @@ STATUSES = (OK, NO_RESPONSE, NO_REQUEST, TRUNCATED, GAP, UNDECODABLE)
 
 _INT32_MAX = 2**31 - 1
 _EMPTY_ROW: Row = {column.name: None for column in MESSAGES}
+_CLIENT_COLUMNS = message_columns(Phase.CLIENT)
 _GAP_STATUS = {"bad_length": UNDECODABLE, "tls": UNDECODABLE, "snaplen": TRUNCATED, "cut_length": TRUNCATED}
 _ISSUE_STATUS = {
     "file_truncated": TRUNCATED,
@@ -64,16 +67,17 @@ class MessageRowBuilder:
     def exchange_row(self, exchange: Exchange) -> Row:
         """The row of a request, its response, or both."""
         request, response = exchange.request, exchange.response
-        row = self._connection_columns(exchange.flow, exchange.client)
+        row = self._connection_columns(exchange.flow) | header_values(exchange)
+        row |= {name: getattr(exchange.client, name) for name in _CLIENT_COLUMNS}
         issues: list[RowIssue] = []
         if request is not None:
             self._add_request_columns(row, request)
             issues += request.issues
         if response is not None:
-            self._add_response_columns(row, response, request)
+            self._add_response_columns(row, response, is_token=request is not None and request.is_token)
             issues += response.issues
         if exchange.session is not None:
-            self._add_session_columns(row, exchange.session)
+            row |= {name: read_value(exchange.session, self._names) for name, read_value in SESSION_VALUES.items()}
         for side in (request, response):
             if side is not None:
                 issues += _record_batch_issues(side)
@@ -105,52 +109,24 @@ class MessageRowBuilder:
         issues = [RowIssue(issue.kind, "capture", "", None, issue.detail)._asdict()]
         return _EMPTY_ROW | {"file": self._file, "req_ts": issue.ts, "status": outcome_status(issue), "issues": issues}
 
-    def _connection_columns(self, flow: Flow, client: Client | None = None) -> Row:
-        row = _EMPTY_ROW | connection_columns(self._file, flow)
-        if client is not None:
-            row["software_name"] = client.software_name
-            row["software_version"] = client.software_version
-            row["principal"] = client.principal
-        return row
+    def _connection_columns(self, flow: Flow) -> Row:
+        return _EMPTY_ROW | connection_columns(self._file, flow)
 
     def _add_request_columns(self, row: Row, request: Request) -> None:
-        frame, body = request.frame, request.body
-        row.update(
-            api_key=request.api_key,
-            api_name=request.api_name,
-            api_version=request.api_version,
-            header_version=request.header_version,
-            correlation_id=request.correlation_id,
-            client_id=request.client_id,
-            req_packet=frame.packet or None,
-            req_ts=frame.ts,
-            req_end_ts=frame.end_ts,
-            req_bytes=frame.size + 4,
-            in_flight=request.in_flight,
-        )
+        """The columns of the request's body."""
+        body = request.body
         if request.is_token:
-            row["body_request"] = self._token_json(frame.data)
+            row["body_request"] = self._token_json(request.frame.data)
         if body is not None:
             row["group_id"], row["member_id"] = group_and_member(body)
             self._add_topic_counts(row, body)
             row["body_request"] = self._body_json(request)
 
-    def _add_response_columns(self, row: Row, response: Response, request: Request | None) -> None:
-        frame, body = response.frame, response.body
-        row.update(
-            resp_packet=frame.packet or None,
-            resp_ts=frame.ts,
-            resp_end_ts=frame.end_ts,
-            resp_bytes=frame.size + 4,
-            transfer_us=(frame.end_ts - frame.ts) // 1000,
-            order_ok=response.order_ok,
-        )
-        if request is None:
-            row["correlation_id"] = response.correlation_id
-        else:
-            row["latency_us"] = (frame.ts - request.frame.end_ts) // 1000
-            if request.is_token:
-                row["body_response"] = self._token_json(frame.data)
+    def _add_response_columns(self, row: Row, response: Response, *, is_token: bool) -> None:
+        """The columns of the response's body."""
+        body = response.body
+        if is_token:
+            row["body_response"] = self._token_json(response.frame.data)
         if body is not None:
             code = message_fields.first_error_code(body)
             row["error_code"], row["error_name"] = code, name_of(code)
@@ -158,11 +134,6 @@ class MessageRowBuilder:
             row["member_id"] = row["member_id"] or getattr(body, "member_id", None) or None
             self._add_topic_counts(row, body)
             row["body_response"] = self._body_json(response)
-
-    def _add_session_columns(self, row: Row, session: FetchSession) -> None:
-        row["session_id"], row["session_epoch"] = session.id, session.epoch
-        if session.partitions is not None:
-            row["session_partitions"] = session.partitions.as_json(self._names)
 
     def _add_topic_counts(self, row: Row, body: msgspec.Struct) -> None:
         topics = self._names.learn(body)

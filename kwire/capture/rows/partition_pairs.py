@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.kafka.message_fields import message_topics
-from kwire.capture.model import Row, connection_id
+from kwire.capture.model import Row, connection_columns
+from kwire.capture.rows.columns import MESSAGE_KEY
+from kwire.capture.rows.header_values import header_values
 from kwire.payload import RECORDS_FIELDS, Records
 
 if TYPE_CHECKING:
@@ -45,24 +47,8 @@ class PartitionPairer:
 
     def message_columns(self, exchange: Exchange) -> Row:
         """The columns that identify the exchange."""
-        request, response = exchange.request, exchange.response
-        row: Row = {
-            "file": self._file,
-            "conn_id": connection_id(exchange.flow),
-            "stream_epoch": exchange.flow.epoch,
-            "req_packet": (request.frame.packet or None) if request is not None else None,
-            "resp_packet": (response.frame.packet or None) if response is not None else None,
-        }
-        if request is not None:
-            row["client_id"] = request.client_id
-            row["api_key"] = request.api_key
-            row["api_name"] = request.api_name
-            row["api_version"] = request.api_version
-            row["correlation_id"] = request.correlation_id
-        else:
-            row |= dict.fromkeys(("client_id", "api_key", "api_name", "api_version"))
-            row["correlation_id"] = None if response is None else response.correlation_id
-        return row
+        values = connection_columns(self._file, exchange.flow) | header_values(exchange)
+        return {column.name: values[column.name] for column in MESSAGE_KEY}
 
     def partition_columns(self, topic: MessageTopic, number: int) -> Row:
         """The columns that identify a partition."""

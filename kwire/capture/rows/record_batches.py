@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kwire.capture.optional_dependencies import require_pyarrow
-from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import arrow_schema, level_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,6 +7,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.rows.column import Trait
+from kwire.capture.rows.columns import columns_with
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ T = TypeVar("T")
 # The number of outcomes that are buffered for reordering.
 ORDER_WINDOW = 1000
 # The columns with values that may be as large as a frame.
-_LARGE = ("body_request", "body_response", "session_partitions", "key", "value")
+_LARGE = tuple(columns_with(Trait.LARGE))
 # Memory limit; fewer outcomes are buffered if it is exceeded.
 SIZE_MAX = 64 * 1024 * 1024
 

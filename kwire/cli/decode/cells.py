@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from kwire.capture.display_filter.fields import SHORT
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import Row
-from kwire.capture.rows.columns import Column as Source
-from kwire.capture.rows.columns import ColumnKind, level_columns
+from kwire.capture.rows.column import Column as Source
+from kwire.capture.rows.column import ColumnKind, Trait
+from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.exchange_summary import CELL_MAX, summarize_exchange
 from kwire.capture.rows.json_lines import format_timestamp
 from kwire.capture.rows.message_rows import OK, UNDECODABLE
@@ -18,37 +18,9 @@ from kwire.capture.rows.reorder_buffer import TableLine
 from kwire.cli.table import Cell, Column
 from kwire.escape import escape
 
-# Columns that tables omit: equal in all rows, or numbers whose name has a column too.
-_HIDDEN_COLUMNS = frozenset(
-    {
-        *("file", "stream_epoch", "correlation_id", "req_packet", "resp_packet", "link", "timestamp_type"),
-        *("api_key", "api_version", "header_version", "error_code", "ack_type", "topic_id"),
-        # These are in `conn_id`.
-        *("client_ip", "client_port", "broker_ip", "broker_port"),
-    }
-)
-# Constant within the level: only ShareFetch acquires.
-_CONSTANT_COLUMNS = frozenset({("share_acquired", "api_name")})
-# The columns at the beginning of a table.
-_LEADING_COLUMNS = ("ts", "first_ts", "number")
 _NUMBERS = frozenset({ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64})
-_HEADS = {
-    **{column: short for short, column in SHORT.items()},
-    "conn_id": "conn",
-    "api_name": "api",
-    "error_name": "error",
-    "ts": "time",
-    "first_ts": "time",
-    # Plain numbers keep their unit in the header.
-    "latency_us": "latency_us",
-    "transfer_us": "transfer_us",
-    "throttle_ms": "throttle_ms",
-    "lock_timeout_ms": "lock_timeout_ms",
-    "rtt_us": "rtt_us",
-}
 # Responses that wait for other members by design.
 _WAIT_FOR_OTHERS = frozenset({"JoinGroup", "SyncGroup"})
-_COUNTER_PREFIXES = ("retransmits", "lost_bytes", "zero_windows")
 _EMPTY_CELL = Cell("")
 _ACK_STYLES = {"release": "warn", "reject": "bad", "gap": "dim"}
 
@@ -164,14 +136,15 @@ def shown_columns(level: str, names: Sequence[str]) -> list[Source]:
     columns = {column.name: column for column in level_columns(level)}
     if names:
         return [columns[name] for name in names]
-    shown = [name for name in columns if name not in _HIDDEN_COLUMNS and (level, name) not in _CONSTANT_COLUMNS]
-    leading = [name for name in _LEADING_COLUMNS if name in shown]
-    return [columns[name] for name in dict.fromkeys([*leading, *shown])]
+    shown = [column for column in columns.values() if Trait.HIDDEN not in column.traits]
+    leading = [column for column in shown if Trait.LEADING in column.traits]
+    leading.sort(key=lambda column: column.kind is not ColumnKind.TIME)
+    return list(dict.fromkeys([*leading, *shown]))
 
 
 def table_column(column: Source) -> Column:
     """The layout of a column, under its short name in filters: times and numbers keep their width."""
-    head = _HEADS.get(column.name, column.name).upper()
+    head = column.title.upper()
     if column.kind in _NUMBERS:
         return Column(head, is_right=True, bare=3)
     if column.kind is ColumnKind.TIME:
@@ -187,7 +160,7 @@ def table_column(column: Source) -> Column:
 def make_cell_builder(column: Source) -> Callable[[Row], Cell]:
     """A function that builds the cells of a column; plain numbers have a fast path."""
     name = column.name
-    if column.kind not in _NUMBERS or name == "delivery_count" or name.startswith(_COUNTER_PREFIXES):
+    if column.kind not in _NUMBERS or name == "delivery_count" or Trait.WARNING in column.traits:
         return partial(value_cell, column)
 
     def number(row: Row) -> Cell:
@@ -217,18 +190,17 @@ def value_cell(column: Source, row: Row) -> Cell:
         text = "  ".join(map(issue_text, value))
     else:
         text = str(value)
-    return Cell(escape(text, limit=CELL_MAX), _style_of(column.name, value))
+    return Cell(escape(text, limit=CELL_MAX), _style_of(column, value))
 
 
-def _style_of(name: str, value: object) -> str:
+def _style_of(column: Source, value: object) -> str:
+    name = column.name
     if name == "error_name":
         return "dim" if value == "NONE" else "bad"
     if name == "ack_name":
         return _ACK_STYLES.get(str(value), "")
     if name == "delivery_count":
         return "warn" if isinstance(value, int) and value > 1 else ""
-    if name in {"issue", "anomaly", "issues"}:
-        return "warn"
-    if value and name.startswith(_COUNTER_PREFIXES):
+    if value and Trait.WARNING in column.traits:
         return "warn"
     return "name" if name == "api_name" else ""

@@ -11,12 +11,14 @@ from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names
 from kwire.capture.model import Row
 from kwire.capture.options import Options
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import message_columns
 from kwire.capture.rows.message_rows import MessageRowBuilder
 from kwire.cli.decode import header_row
 from kwire.cli.decode.row_filter import RowFilter
 
 #: The most expensive columns.
-BODY_COLUMNS = frozenset({"body_request", "body_response"})
+BODY_COLUMNS = message_columns(Phase.JSON)
 
 
 class MessageRows:

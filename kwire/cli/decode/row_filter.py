@@ -12,6 +12,7 @@ from kwire.capture.kafka import message_fields
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.model import CaptureIssue, NonKafkaConnection, Row
 from kwire.capture.options import Options
+from kwire.capture.rows.columns import MESSAGE_KEY
 from kwire.capture.rows.levels import api_keys_of_level
 from kwire.capture.rows.message_rows import OK, STATUSES, UNDECODABLE, outcome_status
 from kwire.capture.tcp.tcp_analysis import FlowSummary
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
     from kwire.capture.rows.reorder_buffer import PrebuiltLines
 
 # Columns that have the same value in a row of any level and in its message.
-_COMMON_COLUMNS = frozenset(
-    {
-        *("api_key", "api_name", "api_version", "client_id", "conn_id", "correlation_id", "group_id"),
-        *("req_packet", "resp_packet", "stream_epoch"),
-    }
-)
+_COMMON_COLUMNS = frozenset({*(column.name for column in MESSAGE_KEY), "group_id"} - {"file"})
 
 
 class RowFilter:

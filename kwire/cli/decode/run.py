@@ -17,6 +17,8 @@ from kwire.capture.kafka.message_decoder import message_names
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import Event, IndexingStarted, Replayed, Restarted
 from kwire.capture.reader import read_events
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import message_columns
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.cli.decode.printer import Printer
 from kwire.cli.decode.row_filter import InputCounts, RowFilter
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from kwire.cli.interrupt import StopSignal
     from kwire.cli.progress import Progress
 
-SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
+SESSION_COLUMNS = message_columns(Phase.SESSION)
 
 
 class DecodeRun:

@@ -16,19 +16,15 @@ from kwire.capture.display_filter.display_filter import DisplayFilter
 from kwire.capture.display_filter.exchange_filter import exchange_conditions
 from kwire.capture.display_filter.fields import TOPICS
 from kwire.capture.options import ExchangeCondition, ExchangeFilter, Options
-from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.column import Trait
+from kwire.capture.rows.columns import arrow_schema, columns_with
+from kwire.capture.rows.levels import options_for_columns
 from kwire.spark.source import options, pushdown
 from kwire.spark.source.pruning import PruningFilter
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
     from pyspark.sql.datasource import Filter
-
-# Rendering messages as JSON is the most expensive part of reading; it is skipped when these columns are not requested.
-JSON_COLUMNS = frozenset({"body_request", "body_response"})
-# Columns that depend on topic names, and columns that depend on fetch sessions.
-NAME_COLUMNS = frozenset({"topic", "session_partitions"})
-SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
 
 
 @dataclass
@@ -75,7 +71,7 @@ class ScanRequest:
     @property
     def needs_topic_names(self) -> bool:
         """Whether rows depend on the names of topics."""
-        return not NAME_COLUMNS.isdisjoint(self.needed_columns)
+        return not columns_with(Trait.TOPIC_NAMES).isdisjoint(self.needed_columns)
 
     @property
     def reader_options(self) -> Options:
@@ -86,11 +82,9 @@ class ScanRequest:
             conditions = (*conditions, *exchange_conditions(self.filter_text, self.level))
         if self.packet_range is not None:
             conditions = (*conditions, ExchangeCondition("req_packet", "share", self.packet_range))
-        bodies = self.options.bodies and not JSON_COLUMNS.isdisjoint(self.needed_columns)
-        sessions = self.options.sessions and not SESSION_COLUMNS.isdisjoint(self.needed_columns)
         rows = (self.filter_text, self.level) if self._filters_by_topic else None
         exchange_filter = ExchangeFilter(conditions, rows) if conditions or rows else None
-        return replace(self.options, bodies=bodies, sessions=sessions, exchange_filter=exchange_filter)
+        return replace(options_for_columns(self.options, self.needed_columns), exchange_filter=exchange_filter)
 
     @property
     def pruning_filter(self) -> PruningFilter:

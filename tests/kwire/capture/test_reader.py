@@ -14,7 +14,8 @@ import pytest
 import kwire
 from kwire.capture.options import Options
 from kwire.capture.reader import add_missing_topic_names, collect_topic_names, read_batches, read_rows
-from kwire.capture.rows.columns import LEVELS, ColumnKind, arrow_schema
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import LEVELS, arrow_schema
 from kwire.errors import MissingExtra
 from kwire.headers import encode_request, encode_response
 from kwire.messages.share_acknowledge import (

@@ -10,6 +10,8 @@ import pyarrow as pa
 from kwire.capture.columnar import body_columns
 from kwire.capture.columnar.formats.exchange_rows import TIME_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
+from kwire.capture.rows.column import Phase
+from kwire.capture.rows.columns import message_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.model import Row
 
-# Columns that depend on the response only.
-_RESPONSE_COLUMNS = frozenset({"error_code", "error_name", "throttle_ms"})
+_RESPONSE_COLUMNS = message_columns(Phase.RESPONSE_BODY)
 
 
 class ColumnCondition(NamedTuple):

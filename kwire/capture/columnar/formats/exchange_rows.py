@@ -11,6 +11,8 @@ import numpy as np
 
 from kwire.capture.columnar import json_columns
 from kwire.capture.columnar.header_columns import NO_TIME
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 Formatted_co = TypeVar("Formatted_co", covariant=True)
 
-TIME_COLUMNS = frozenset({"req_ts", "req_end_ts", "resp_ts", "resp_end_ts"})
+TIME_COLUMNS = frozenset(column.name for column in MESSAGES if column.kind is ColumnKind.TIME)
 
 
 class ExchangeRows(NamedTuple):

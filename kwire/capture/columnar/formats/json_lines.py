@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from kwire.capture.columnar import json_columns, session_columns
 from kwire.capture.columnar.header_columns import NO_TIME
-from kwire.capture.columnar.session_columns import session_value
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import RowIssue
-from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import arrow_schema, level_columns
 from kwire.capture.rows.json_lines import format_second
 from kwire.capture.rows.message_rows import OK
+from kwire.capture.rows.session_values import session_value
 from kwire.json_text import escape_text
 
 if TYPE_CHECKING:

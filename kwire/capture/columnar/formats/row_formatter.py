@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kwire.capture.columnar import json_columns, session_columns
 from kwire.capture.columnar.formats.exchange_rows import TIME_COLUMNS
 from kwire.capture.columnar.header_columns import NO_TIME
-from kwire.capture.columnar.session_columns import session_value
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.rows.reorder_buffer import PrebuiltRow
+from kwire.capture.rows.session_values import session_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection

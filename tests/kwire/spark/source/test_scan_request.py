@@ -16,7 +16,7 @@ from kwire.capture.kafka.message_topics import outcome_topic_names
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.options import Options
 from kwire.capture.reader import collect_topic_names, make_row_builder, read_outcomes, read_rows
-from kwire.capture.rows.columns import ColumnKind
+from kwire.capture.rows.column import ColumnKind
 from kwire.capture.rows.columns import level_columns as columns_of
 from tests.support.captures.decode_counts import record_decoded_responses
 from tests.support.captures.rotated_captures import pieces

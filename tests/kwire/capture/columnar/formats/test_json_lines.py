@@ -16,7 +16,8 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns, missing_r
 from kwire.capture.kafka.fetch_sessions import FetchSession
 from kwire.capture.model import Row
 from kwire.capture.options import Options
-from kwire.capture.rows.columns import ColumnKind, arrow_schema, level_columns
+from kwire.capture.rows.column import ColumnKind
+from kwire.capture.rows.columns import arrow_schema, level_columns
 from kwire.capture.rows.json_lines import format_json_line
 from kwire.json_text import escape_text
 
