@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import differences, kip_932, not_supported, releases, share_groups
+from tools.reference import captures, differences, kip_932, not_supported, releases, share_groups
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,6 +18,7 @@ def main() -> int:
     check = parser.parse_args().check
     try:
         pages = {
+            captures.PAGE: captures.render_page(),
             ROOT / "docs" / "differences.md": differences.render_page(),
             kip_932.PAGE: kip_932.render_page(),
             ROOT / "docs" / "not-supported.md": not_supported.render_page(),

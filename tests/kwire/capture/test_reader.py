@@ -124,17 +124,6 @@ def test_without_pyarrow_rows_can_be_read_and_tables_raise_missing_extra(monkeyp
         kwire.read_capture(SHARE)
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "captures.md"
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_the_documented_columns_are_those_of_the_schema(level: str) -> None:
-    lines = DOCS.read_text(encoding="utf-8").split(f"### `{level}`\n")[1].split("\n#")[0].splitlines()
-    documented = [line for line in lines if line.startswith("| `")]
-
-    assert documented == [f"| `{each.name}` | {each.kind.value} | {each.about} |" for each in LEVELS[level]]
-
-
 def test_topic_names_of_all_captures_are_collected_with_those_of_the_options() -> None:
     known = Options(topics={to_text(OTHER): "other"})
     found = collect_topic_names([late_name_capture(), CAPTURES / "small_share.pcap"], known)

@@ -262,8 +262,9 @@ def test_any_text_is_a_filter_or_an_error_with_a_position(text: str) -> None:
 
 def test_the_documentation_lists_all_fields() -> None:
     page = (Path(__file__).parents[4] / "docs" / "captures.md").read_text("utf-8")
-    table = page.partition("| field | meaning | compared with |")[2].partition("\n\n")[0]
-    named = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    tables = page.partition("| field | meaning | compared with |")[2].partition("<!-- End -->")[0]
+    fields = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
+    named = {name for field in fields for name in re.findall(r"`(\w+)`", field)}
     there = {name for level in LEVELS for name in filter_fields(level)}
     of_columns = {column.name for level in LEVELS for column in level_columns(level)}
 
