@@ -21,36 +21,20 @@ HIDDEN, LEADING, WARNING, TOPIC_NAMES, LARGE = Trait
 
 MESSAGE_KEY = (
     Column("file", STRING, "the capture's path, or the name given for bytes and file objects", CONNECTION, HIDDEN),
-    Column(
-        "conn_id",
-        STRING,
-        "client and broker address of the TCP connection, `ip:port>ip:port`",
-        CONNECTION,
-        short="conn",
-    ),
-    Column(
-        "stream_epoch",
-        INT32,
-        "0 for the first connection of these addresses, one more for each reuse",
-        CONNECTION,
-        HIDDEN,
-    ),
+    Column("conn_id", STRING, "client and broker address of the TCP connection, `ip:port>ip:port`",
+           CONNECTION, short="conn"),
+    Column("stream_epoch", INT32, "0 for the first connection of these addresses, one more for each reuse",
+           CONNECTION, HIDDEN),
     Column("client_id", STRING, "client id of the request header", REQUEST, short="client"),
     Column("api_key", INT16, "API key; null when the request was not seen", REQUEST, HIDDEN),
-    Column(
-        "api_name", STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0", REQUEST, short="api"
-    ),
+    Column("api_name", STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0",
+           REQUEST, short="api"),
     Column("api_version", INT16, "version of the request, as sent", REQUEST, HIDDEN, short="version"),
     Column("correlation_id", INT32, "correlation id of request and response", REQUEST, HIDDEN, short="correlation"),
-    Column(
-        "req_packet",
-        INT64,
-        "number of the packet in which the request begins, from 1, as Wireshark counts",
-        REQUEST,
-        HIDDEN,
-    ),
+    Column("req_packet", INT64, "number of the packet in which the request begins, from 1, as Wireshark counts",
+           REQUEST, HIDDEN),
     Column("resp_packet", INT64, "number of the packet in which the response begins", RESPONSE, HIDDEN),
-)
+)  # fmt: skip
 
 _CONNECTION_KEY = (
     *MESSAGE_KEY[:3],
@@ -58,11 +42,10 @@ _CONNECTION_KEY = (
     Column("client_port", INT32, "port of the side that sends requests", CONNECTION, HIDDEN),
     Column("broker_ip", STRING, "address of the side that answers", CONNECTION, HIDDEN),
     Column("broker_port", INT32, "port of the side that answers", CONNECTION, HIDDEN),
-    Column(
-        "link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`", CONNECTION, HIDDEN
-    ),
+    Column("link", STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`",
+           CONNECTION, HIDDEN),
     Column("tls", BOOL, "whether the connection speaks TLS", CONNECTION),
-)
+)  # fmt: skip
 
 MESSAGES = (
     *_CONNECTION_KEY,
@@ -70,26 +53,18 @@ MESSAGES = (
     Column("header_version", INT16, "version of the request header", REQUEST, HIDDEN),
     *MESSAGE_KEY[7:],
     *MESSAGE_KEY[3:4],
-    Column(
-        "software_name", STRING, "client software, from the connection's ApiVersions request", CLIENT, short="software"
-    ),
+    Column("software_name", STRING, "client software, from the connection's ApiVersions request",
+           CLIENT, short="software"),
     Column("software_version", STRING, "its version, from the same request", CLIENT),
-    Column(
-        "principal", STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection", CLIENT, short="user"
-    ),
+    Column("principal", STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection",
+           CLIENT, short="user"),
     Column("group_id", STRING, "group that the request names", REQUEST_BODY, short="group"),
     Column("member_id", STRING, "member that the request names, or that the response gives", BODIES, short="member"),
     Column("session_id", INT32, "session of a Fetch, or that it opens; a share session has group and member", SESSION),
-    Column(
-        "session_epoch", INT32, "epoch of the session in Fetch, ShareFetch and ShareAcknowledge; -1 closes it", SESSION
-    ),
-    Column(
-        "session_partitions",
-        STRING,
-        "JSON: all partitions of the session after this request, by topic",
-        SESSION,
-        TOPIC_NAMES | LARGE,
-    ),
+    Column("session_epoch", INT32, "epoch of the session in Fetch, ShareFetch and ShareAcknowledge; -1 closes it",
+           SESSION),
+    Column("session_partitions", STRING, "JSON: all partitions of the session after this request, by topic",
+           SESSION, TOPIC_NAMES | LARGE),
     Column("req_ts", TIME, "when the request's first byte was captured", REQUEST),
     Column("req_end_ts", TIME, "when its last byte was captured", REQUEST),
     Column("resp_ts", TIME, "when the response's first byte was captured", RESPONSE),
@@ -99,31 +74,20 @@ MESSAGES = (
     Column("req_bytes", INT64, "size of the request frame with its length field", REQUEST),
     Column("resp_bytes", INT64, "size of the response frame with its length field", RESPONSE),
     Column("throttle_ms", INT32, "throttle time that the response names", RESPONSE_BODY, short="throttle"),
-    Column(
-        "error_code",
-        INT16,
-        "the response's own error code, else the first one inside it that is not 0",
-        RESPONSE_BODY,
-        HIDDEN,
-    ),
+    Column("error_code", INT16, "the response's own error code, else the first one inside it that is not 0",
+           RESPONSE_BODY, HIDDEN),
     Column("error_name", STRING, "Kafka's name of that code", RESPONSE_BODY, short="error"),
     Column("n_topics", INT32, "topics that the request names, or the response where the request names none", BODIES),
     Column("n_partitions", INT32, "partitions, counted the same way", BODIES),
     Column("status", STRING, "`ok`, `no_response`, `no_request`, `truncated`, `gap` or `undecodable`", BODIES),
     Column("in_flight", INT32, "requests of the connection that waited for an answer when this one was sent", REQUEST),
     Column("order_ok", BOOL, "whether the response came in the order of the requests", RESPONSE),
-    Column(
-        "issues",
-        ISSUES,
-        "all problems of the exchange: `kind`, `side`, `path`, `at` (byte offset), `detail`",
-        BODIES,
-        WARNING,
-    ),
-    Column(
-        "body_request", STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary", JSON, LARGE
-    ),
+    Column("issues", ISSUES, "all problems of the exchange: `kind`, `side`, `path`, `at` (byte offset), `detail`",
+           BODIES, WARNING),
+    Column("body_request", STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary",
+           JSON, LARGE),
     Column("body_response", STRING, "the response in the same form", JSON, LARGE),
-)
+)  # fmt: skip
 
 _GROUP = (
     Column("group_id", STRING, "share group of the request", short="group"),
@@ -131,12 +95,11 @@ _GROUP = (
 )
 
 _PARTITION = (
-    Column(
-        "topic", STRING, "topic name; from an id where Metadata or the like has named it, else null", traits=TOPIC_NAMES
-    ),
+    Column("topic", STRING, "topic name; from an id where Metadata or the like has named it, else null",
+           traits=TOPIC_NAMES),
     Column("topic_id", STRING, "topic id as base64url text, where known", traits=HIDDEN),
     Column("partition", INT32, "partition index"),
-)
+)  # fmt: skip
 
 _ERROR = (
     Column("error_code", INT16, "error code of the partition in the response", traits=HIDDEN),
@@ -145,9 +108,8 @@ _ERROR = (
 
 PARTITIONS = (
     *MESSAGE_KEY,
-    Column(
-        "ts", TIME, "when the request was sent (the response, where no request was seen)", traits=LEADING, short="time"
-    ),
+    Column("ts", TIME, "when the request was sent (the response, where no request was seen)",
+           traits=LEADING, short="time"),
     *_PARTITION,
     *_ERROR,
     Column("base_offset", INT64, "Produce: first offset given by the broker; else first offset of the records"),
@@ -159,7 +121,7 @@ PARTITIONS = (
     Column("producer_id", INT64, "producer id of the first batch; null without one"),
     Column("epoch", INT16, "producer epoch of the first batch"),
     Column("sequence", INT32, "base sequence of the first batch"),
-)
+)  # fmt: skip
 
 SHARE_ACQUIRED = (
     # Only ShareFetch acquires.
@@ -207,13 +169,9 @@ RECORDS = (
     Column("key", BINARY, "the key, only if payloads are requested", traits=LARGE),
     Column("value", BINARY, "the value, only if payloads are requested", traits=LARGE),
     Column("ts", TIME, "when the frame that carried it was captured", traits=LEADING, short="time"),
-    Column(
-        "issue",
-        STRING,
-        "why the records of a batch cannot be read; the row then stands for all that follows",
-        traits=WARNING,
-    ),
-)
+    Column("issue", STRING, "why the records of a batch cannot be read; the row then stands for all that follows",
+           traits=WARNING),
+)  # fmt: skip
 
 FLOWS = (
     *_CONNECTION_KEY,
@@ -232,12 +190,11 @@ FLOWS = (
     Column("lost_bytes_broker", INT64, "bytes of the broker whose packets are not in the capture", traits=WARNING),
     Column("zero_windows_client", INT64, "packets of the client with a receive window of 0", traits=WARNING),
     Column("zero_windows_broker", INT64, "packets of the broker with a receive window of 0", traits=WARNING),
-    Column(
-        "rtt_us", INT64, "round trip of the TCP handshake, microseconds; null where it was not captured", short="rtt"
-    ),
+    Column("rtt_us", INT64, "round trip of the TCP handshake, microseconds; null where it was not captured",
+           short="rtt"),
     Column("ended", STRING, "`fin`, `rst`, `reuse` of its ports, `quiet` (too many are open), `end` of the capture"),
     Column("ended_by", STRING, "`client` or `broker`, the sender of the first FIN or RST; null without one"),
-)
+)  # fmt: skip
 
 PACKETS = (
     Column("file", STRING, "the capture's path, or the name given for bytes and file objects", traits=HIDDEN),
@@ -257,13 +214,9 @@ PACKETS = (
     Column("window", INT32, "receive window, as sent: before any scaling"),
     Column("payload_bytes", INT32, "bytes of TCP payload in the capture"),
     Column("missing_bytes", INT32, "bytes of it that the capture cut off (snaplen)"),
-    Column(
-        "anomaly",
-        STRING,
-        "`retransmission`, `out_of_order`, `overlap` (brings some bytes again), or null",
-        traits=WARNING,
-    ),
-)
+    Column("anomaly", STRING, "`retransmission`, `out_of_order`, `overlap` (brings some bytes again), or null",
+           traits=WARNING),
+)  # fmt: skip
 
 LEVELS: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
