@@ -219,10 +219,23 @@ class LevelTable:
 
     def make_builder(self, file: str, options: Options, row_filter: RowFilter) -> BlockMaker:
         """Build lines of the table."""
-        return _make_block_builder(self._level, file, options, row_filter, self._blocks)
+        if self._level != "messages":
+            return _make_block_builder(self._level, file, options, row_filter, self._blocks)
+        # A filter may use the topics of a message, which are no column.
+        messages = MessageRows(file, options, row_filter, bodies=options.bodies)
+
+        def make(outcome: Outcome) -> list[Block]:
+            """The line of an outcome, if it passes."""
+            row = messages.row(outcome)
+            return [] if row is None else [self._line(row)]
+
+        return make
 
     def _blocks(self, row: Row, row_filter: RowFilter) -> list[Block]:
-        return [([make(row) for make in self._makers],)] if row_filter.passes_row(row) else []
+        return [self._line(row)] if row_filter.passes_row(row) else []
+
+    def _line(self, row: Row) -> Block:
+        return ([make(row) for make in self._makers],)
 
     def layout(self, screen: Screen) -> LineLayout:
         """Aligned columns under a header."""

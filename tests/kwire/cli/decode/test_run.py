@@ -36,6 +36,7 @@ WAYS = {
     "json": ["--format", "jsonl"],
     "json of few columns": ["--format", "jsonl", "--columns", "req_ts,session_partitions,body_response,tls,software"],
     "table of columns by what is not shown": ["--columns", "conn,latency", "-Y", "body_request ~ t and issue=null"],
+    "table of columns by topic": ["--columns", "api,status", "-Y", "topic ~ share or topic=null"],
     "records": ["--level", "records", "-Y", "api in (Produce, ShareFetch)"],
     "no response": ["--status", "no_response", "--format", "tree"],
 }
