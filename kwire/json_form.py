@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,8 +17,8 @@ import msgspec
 from kwire import uuids
 from kwire.codec_table import Codec
 from kwire.errors import InvalidValue, UnexpectedNull, UnsupportedVersion
+from kwire.json_plan import JsonField, JsonStruct, json_plan
 from kwire.primitives import FAILURES, FastPathError
-from kwire.registry import codec_of_name
 from kwire.schema import FieldSpec, load_schema
 from kwire.schema.spec import INTEGER_RANGES
 from kwire.schema_codec.writing import check_absent, is_default
@@ -60,29 +60,23 @@ def from_json_form(codec: Codec, version: int, tree: object) -> msgspec.Struct:
 @cache
 def json_converter(name: str, edition: str, version: int, *, records: bool) -> StructConverter:
     """The function that returns the JSON form of a message."""
-    return _struct_converter(codec_of_name(name, edition), load_schema(name, edition).fields, version, records)
+    return _struct_converter(json_plan(name, edition, version), VALUE_FORMS[records])
 
 
-def _struct_converter(codec: Codec, fields: tuple[FieldSpec, ...], version: int, records: bool) -> StructConverter:
-    absent = []
-    rows = []
-    for field in fields:
-        defaults = _default_values(codec, field)
-        if version in field.versions:
-            convert_value = _field_converter(codec, field, version, records)
-            omitted = defaults if field.is_tagged(version) else ()
-            nullable = version in field.nullable_versions
-            rows.append((field.snake_name, field.json_name, convert_value, nullable, omitted))
-        elif not field.ignorable:
-            absent.append((field.snake_name, defaults))
+def _struct_converter(plan: JsonStruct, forms: Mapping[str, Callable[[Any], Any]]) -> StructConverter:
+    absent = plan.absent
+    rows = [
+        (field.name, field.key, _field_converter(field, forms), field.is_nullable, field.omitted)
+        for field in plan.fields
+    ]
 
     def convert(value: Any) -> dict[str, Any]:
-        for snake, defaults in absent:
-            if getattr(value, snake) not in defaults:
+        for name, defaults in absent:
+            if getattr(value, name) not in defaults:
                 raise FastPathError
         tree: dict[str, Any] = {}
-        for snake, camel, convert_value, nullable, omitted in rows:
-            content = getattr(value, snake)
+        for name, key, convert_value, nullable, omitted in rows:
+            content = getattr(value, name)
             if omitted and content in omitted:
                 continue
             if content is None:
@@ -90,42 +84,19 @@ def _struct_converter(codec: Codec, fields: tuple[FieldSpec, ...], version: int,
                     raise FastPathError
             elif convert_value is not None:
                 content = convert_value(content)
-            tree[camel] = content
+            tree[key] = content
         return tree
 
     return convert
 
 
-def _default_values(codec: Codec, field: FieldSpec) -> tuple[object, ...]:
-    """The values of a field that is not set; an empty array may be a list or a tuple."""
-    if field.default == () and field.is_array:
-        return [], ()
-    if field.default == () and field.struct:
-        return (codec.structs[field.struct.name](),)
-    return (field.default,)
-
-
-def _field_converter(codec: Codec, field: FieldSpec, version: int, records: bool) -> Convert:
-    convert = _element_converter(codec, field, version, records)
+def _field_converter(field: JsonField, forms: Mapping[str, Callable[[Any], Any]]) -> Convert:
+    convert = forms.get(field.kind) if field.inner is None else _struct_converter(field.inner, forms)
     if not field.is_array:
         return convert
     if convert is None:
         return list
     return lambda values: [convert(value) for value in values]
-
-
-def _element_converter(codec: Codec, field: FieldSpec, version: int, records: bool) -> Convert:
-    if field.struct:
-        return _struct_converter(codec, field.fields, version, records)
-    if field.element_type == "records":
-        return _encode_base64 if records else _empty_text
-    converters: dict[str, Convert] = {
-        "uuid": uuids.to_text,
-        "bytes": _encode_base64,
-        "float64": float_form,
-        "string": _check_text,
-    }
-    return converters.get(field.element_type)
 
 
 def _encode_base64(value: bytes) -> str:
@@ -147,6 +118,19 @@ def float_form(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "uuid": uuids.to_text,
+    "bytes": _encode_base64,
+    "float64": float_form,
+    "string": _check_text,
+}
+VALUE_FORMS: Mapping[bool, Mapping[str, Callable[[Any], Any]]] = {
+    True: {**_FORMS, "records": _encode_base64},
+    False: {**_FORMS, "records": _empty_text},
+}
+"""The functions that turn values into JSON, by whether records are written, and by type. Other values are the same."""
 
 
 class _CheckedConverter:
@@ -190,9 +174,7 @@ class _CheckedConverter:
         if kind in {"uuid", "bytes", "records"}:
             if not isinstance(value, (bytes, bytearray, memoryview)):
                 raise InvalidValue(path, None, f"is a {type(value).__name__}, not bytes")
-            if kind == "uuid":
-                return uuids.to_text(bytes(value))
-            return b64encode(value).decode("ascii") if self.records or kind == "bytes" else ""
+            return VALUE_FORMS[self.records][kind](bytes(value))
         if kind == "float64" and isinstance(value, float):
             return float_form(value)
         return int(value) if kind in INTEGER_RANGES and isinstance(value, int) else value

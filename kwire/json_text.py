@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from struct import Struct, calcsize
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -21,13 +21,12 @@ from kwire import uuids
 from kwire.accelerator import NATIVE
 from kwire.accelerator.plans import KIND_NUMBERS, KIND_STRUCT
 from kwire.json_form import float_form
+from kwire.json_plan import JsonField, JsonStruct, json_plan
 from kwire.payload import RECORDS_FIELDS, summarize_records
 from kwire.primitives import FAILURES, FastPathError, read_uvarint
 from kwire.records import Codec
-from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE
 from kwire.redact import CONFIG_MESSAGES, SECRET_FIELDS
 from kwire.registry import codec_of_version
-from kwire.schema import FieldSpec, MessageSpec, load_schema
 from kwire.schema.spec import STRUCT_CODES
 
 if TYPE_CHECKING:
@@ -52,100 +51,77 @@ _encode_ascii = json.JSONEncoder().encode
 def json_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonWriter | None:
     """The function for a message; None if its text is not made this way.
 
-    Such messages have secrets or configurations, which are masked in their decoded form.
+    Such messages have secrets or configurations, which are masked in their decoded form, or records without a summary.
 
     Args: is_escaped: the text is as `escape_text` returns it.
     """
-    if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec_of_version(name, version).readers:
-        return None
-    spec = _schema_of_version(name, version)
-    if NATIVE is not None:
-        native = _native_writer(spec, version, is_escaped=is_escaped)
-        return None if native is None else native.write
-    return _compiled_writer(spec, version, is_escaped=is_escaped)
+    made = _make_writer(name, version, is_escaped=is_escaped)
+    return None if made is None else made.write
 
 
 @cache
 def json_texts_writer(name: str, version: int, *, is_escaped: bool = False) -> JsonTextsWriter | None:
     """As `json_writer`, for many messages at once."""
-    write = json_writer(name, version, is_escaped=is_escaped)
-    if write is None:
+    made = _make_writer(name, version, is_escaped=is_escaped)
+    return None if made is None else made.write_each
+
+
+@cache
+def _make_writer(name: str, version: int, *, is_escaped: bool) -> NativeJsonWriter | None:
+    codec = codec_of_version(name, version)
+    if name in SECRET_FIELDS or name in CONFIG_MESSAGES or version not in codec.readers:
         return None
-    if NATIVE is not None:
-        native = _native_writer(_schema_of_version(name, version), version, is_escaped=is_escaped)
-        return None if native is None else native.write_each
-
-    def write_each(data: bytes, offsets: tuple[int, ...]) -> list[str | None]:
-        """The text of each message, if it is of the usual kind."""
-        texts: list[str | None] = []
-        for at in offsets:
-            try:
-                texts.append(write(data, at))
-            except FAILURES:
-                texts.append(None)
-        return texts
-
-    return write_each
-
-
-def _schema_of_version(name: str, version: int) -> MessageSpec:
-    return load_schema(name, codec_of_version(name, version).edition)
-
-
-def _compiled_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> JsonWriter | None:
-    """A Python function that is compiled from the schema."""
-    name = spec.name
-    source = _Source(version, has_summaries=name in RECORDS_FIELDS, is_escaped=is_escaped)
-    try:
-        source.add_message(spec.fields, is_flexible=spec.is_flexible(version))
-    except NotImplementedError:
-        return None
-    namespace = dict(source.namespace)
-    # The source consists of names and keys of the package's own schemas.
-    exec(compile(source.text, f"<JSON of {name} v{version}>", "exec"), namespace)  # noqa: S102
-    writer: JsonWriter = namespace["write"]
-    return writer
-
-
-def _native_writer(spec: MessageSpec, version: int, *, is_escaped: bool) -> NativeJsonWriter | None:
-    """The writer of the accelerator."""
-    assert NATIVE is not None
-    describe = _FieldDescriber(version, spec.name in RECORDS_FIELDS, r"\"" if is_escaped else '"')
-    description = describe.describe_struct(spec.fields, is_flexible=spec.is_flexible(version))
-    if description is None:
+    plan = json_plan(name, codec.edition, version)
+    if name not in RECORDS_FIELDS and plan.has_kind("records"):
         return None
     helpers = _ESCAPED_HELPERS if is_escaped else _PLAIN_HELPERS
+    if NATIVE is None:
+        return _CompiledWriter(_compile_writer(plan, f"{name} v{version}", is_escaped=is_escaped))
     texts = cast("_StringTexts", helpers["texts"])
     codecs = tuple(label.encode() for label in _CODEC_LABELS)
     functions = texts.__getitem__, helpers["float_text"], helpers["records_text"]
+    description = _describe_struct(plan, r"\"" if is_escaped else '"')
     writer: NativeJsonWriter = NATIVE.JsonWriter(description, codecs, *functions, is_escaped)
     return writer
 
 
-class _FieldDescriber(NamedTuple):
-    """Describes the fields of a version for the accelerator, as `src/json.c` reads them."""
+def _describe_struct(plan: JsonStruct, quote: str) -> tuple[object, ...]:
+    """A struct as `src/json.c` reads it: whether it is flexible, and its fields, each with what precedes its value."""
+    rows: list[tuple[object, ...]] = []
+    for field in plan.untagged_fields:
+        key = f"{',' if rows else ''}{quote}{field.key}{quote}:".encode("ascii")
+        inner = None if field.inner is None else _describe_struct(field.inner, quote)
+        kind = KIND_STRUCT if field.inner is not None else KIND_NUMBERS[field.kind]
+        rows.append((kind, field.is_array, field.is_nullable, field.is_flexible, key, inner))
+    return plan.is_flexible, tuple(rows)
 
-    version: int
-    has_summaries: bool
-    quote: str
 
-    def describe_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> tuple[object, ...] | None:
-        """Whether it is flexible, and its fields; None if there is one that cannot be written."""
-        rows: list[tuple[object, ...]] = []
-        for field in fields:
-            if self.version not in field.versions or field.is_tagged(self.version):
-                continue
-            if field.element_type == "records" and not self.has_summaries:
-                return None
-            inner = self.describe_struct(field.struct.fields, is_flexible=is_flexible) if field.struct else None
-            if field.struct and inner is None:
-                return None
-            key = f"{',' if rows else ''}{self.quote}{field.json_name}{self.quote}:"
-            kind = KIND_STRUCT if field.struct else KIND_NUMBERS[field.element_type]
-            is_nullable = self.version in field.nullable_versions
-            has_uvarint = field.is_flexible(self.version, is_flexible)
-            rows.append((kind, field.is_array, is_nullable, has_uvarint, key.encode("ascii"), inner))
-        return is_flexible, tuple(rows)
+class _CompiledWriter:
+    """Writes by a Python function what a writer of the accelerator writes."""
+
+    def __init__(self, write: JsonWriter) -> None:
+        self.write = write
+
+    def write_each(self, data: bytes, offsets: tuple[int, ...]) -> list[str | None]:
+        """The text of each message, if it is of the usual kind."""
+        texts: list[str | None] = []
+        for at in offsets:
+            try:
+                texts.append(self.write(data, at))
+            except FAILURES:
+                texts.append(None)
+        return texts
+
+
+def _compile_writer(plan: JsonStruct, title: str, *, is_escaped: bool) -> JsonWriter:
+    """A Python function that is compiled from the plan."""
+    source = _Source(is_escaped=is_escaped)
+    source.add_message(plan)
+    namespace = dict(source.namespace)
+    # The source consists of names and keys of the package's own schemas.
+    exec(compile(source.text, f"<JSON of {title}>", "exec"), namespace)  # noqa: S102
+    writer: JsonWriter = namespace["write"]
+    return writer
 
 
 def escape_text(text: str) -> str:
@@ -185,34 +161,12 @@ def _base64(data: bytes) -> str:
     return b64encode(data).decode("ascii")
 
 
-# Base offset, length, magic, attributes, last offset delta and record count of a record batch.
-_BATCH_FIELDS = Struct(">qi4xb4xhi30xi").unpack_from
 _CODEC_LABELS = tuple(Codec(number).label for number in sorted(Codec._value2member_map_))
-_INT64_MAX = 2**63 - 1
-_SUMMARY = '{"count":%d,"bytes":%d,"codec":"%s"}'
 
 
-def _records_text(data: bytes, at: int, end: int, template: str = _SUMMARY) -> str:
-    """The summary of the record batches between two offsets, as `summarize_records` has it.
-
-    Args: template: of the text, escaped or not.
-    """
-    begin, total, codec = at, 0, ""
-    while end - at >= HEADER_SIZE:
-        base, length, magic, attributes, delta, count = _BATCH_FIELDS(data, at)
-        at += PREFIX_SIZE + length
-        label = attributes & 7
-        if magic != 2 or length < HEADER_SIZE - PREFIX_SIZE or at > end or delta < 0 or count < 0:
-            break
-        if label >= len(_CODEC_LABELS) or base > _INT64_MAX - delta or codec not in {"", _CODEC_LABELS[label]}:
-            break
-        codec, total = _CODEC_LABELS[label], total + count
-    else:
-        if at == end:
-            return template % (total, end - begin, codec or "none")
-    # Cut, damaged and old batches, and those of different codecs.
-    text = _encode(summarize_records(data[begin:end])).decode()
-    return text if template is _SUMMARY else escape_text(text)
+def _records_text(data: bytes, at: int, end: int) -> str:
+    """The summary of the record batches between two offsets."""
+    return _encode(summarize_records(data[at:end])).decode()
 
 
 _PLAIN_HELPERS: dict[str, object] = {
@@ -223,7 +177,7 @@ _PLAIN_HELPERS: dict[str, object] = {
 _ESCAPED_HELPERS: dict[str, object] = {
     "texts": _StringTexts(escape_text),
     "float_text": lambda value: escape_text(_float_text(value)),
-    "records_text": partial(_records_text, template=escape_text(_SUMMARY)),
+    "records_text": lambda data, at, end: escape_text(_records_text(data, at, end)),
 }
 _HELPERS: dict[str, object] = {
     "uuids": _UuidTexts(),
@@ -238,9 +192,7 @@ _HELPERS: dict[str, object] = {
 class _Source:
     """The source of one function. Adjacent numbers are read together, with the length of the field after them."""
 
-    def __init__(self, version: int, *, has_summaries: bool, is_escaped: bool) -> None:
-        self._version = version
-        self._has_summaries = has_summaries
+    def __init__(self, *, is_escaped: bool) -> None:
         # A quote, in a string of the source.
         self._quote = r"\\" + '"' if is_escaped else '"'
         self._lines: list[str] = []
@@ -254,46 +206,37 @@ class _Source:
         """The source of the function `write`."""
         return "\n".join(["def write(data, at):", *self._lines])
 
-    def add_message(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> None:
-        """Add the body of the function. Raises: NotImplementedError for a field that it cannot read."""
-        text = self._read_struct(fields, is_flexible=is_flexible)
+    def add_message(self, plan: JsonStruct) -> None:
+        """Add the body of the function."""
+        text = self._read_struct(plan)
         self._flush()
         self._add(f"return f'{text}'")
 
-    def _read_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> str:
+    def _read_struct(self, plan: JsonStruct) -> str:
         """Read a struct; as all methods that read, returns the text of the value as a part of an f-string."""
-        parts = []
-        for field in fields:
-            if self._version in field.versions and not field.is_tagged(self._version):
-                text = self._read_field(field, is_flexible=is_flexible)
-                parts.append(f"{self._quote}{field.json_name}{self._quote}:{text}")
-        if is_flexible:
+        parts = [f"{self._quote}{field.key}{self._quote}:{self._read_field(field)}" for field in plan.untagged_fields]
+        if plan.is_flexible:
             self._flush()
             self._add("if data[at]: raise FastPathError")
             self._add("at += 1")
         return "{{" + ",".join(parts) + "}}"
 
-    def _read_field(self, field: FieldSpec, *, is_flexible: bool) -> str:
-        kind = field.element_type
-        is_nullable = self._version in field.nullable_versions
-        has_uvarint = field.is_flexible(self._version, is_flexible)
+    def _read_field(self, field: JsonField) -> str:
         if field.is_array:
-            return self._read_array(field, has_uvarint=has_uvarint, is_nullable=is_nullable, is_flexible=is_flexible)
-        if field.struct:
-            if is_nullable:
-                return self._read_nullable_struct(field.struct.fields, is_flexible=is_flexible)
-            return self._read_struct(field.struct.fields, is_flexible=is_flexible)
-        if kind in STRUCT_CODES:
-            return self._read_fixed(kind)
-        return self._read_bytes(kind, has_uvarint=has_uvarint, is_nullable=is_nullable)
+            return self._read_array(field)
+        if field.inner is not None:
+            return self._read_nullable_struct(field.inner) if field.is_nullable else self._read_struct(field.inner)
+        if field.kind in STRUCT_CODES:
+            return self._read_fixed(field.kind)
+        return self._read_bytes(field, is_nullable=field.is_nullable)
 
-    def _read_nullable_struct(self, fields: tuple[FieldSpec, ...], *, is_flexible: bool) -> str:
+    def _read_nullable_struct(self, plan: JsonStruct) -> str:
         """Read a struct after a byte that is 1, or -1 for null."""
         marker, text = self._read_number("b"), self._name("t")
         self._flush()
         self._add(f"if {marker} == 1:")
         self._indent += 1
-        content = self._read_struct(fields, is_flexible=is_flexible)
+        content = self._read_struct(plan)
         self._flush()
         self._add(f"{text} = f'{content}'")
         self._indent -= 1
@@ -309,10 +252,9 @@ class _Source:
             "float64": f"{{float_text({number})}}",
         }.get(kind, f"{{{number}}}")
 
-    def _read_bytes(self, kind: str, *, has_uvarint: bool, is_nullable: bool) -> str:
+    def _read_bytes(self, field: JsonField, *, is_nullable: bool) -> str:
         """Read a string, bytes or records."""
-        if kind == "records" and not self._has_summaries:
-            raise NotImplementedError("records without a summary")
+        kind, has_uvarint = field.kind, field.is_flexible
         size, text = self._read_length("h" if kind == "string" else "i", has_uvarint=has_uvarint), self._name("t")
         value = {
             "string": "texts[data[at:end]]",
@@ -326,14 +268,15 @@ class _Source:
         self._add_null(text, is_nullable=is_nullable)
         return f"{{{text}}}"
 
-    def _read_array(self, field: FieldSpec, *, has_uvarint: bool, is_nullable: bool, is_flexible: bool) -> str:
+    def _read_array(self, field: JsonField) -> str:
+        has_uvarint, kind = field.is_flexible, field.kind
         count, text = self._read_length("i", has_uvarint=has_uvarint), self._name("t")
         empty = 1 if has_uvarint else 0
         self._add(f"if {count} > {empty}:")
         self._indent += 1
         if has_uvarint:
             self._add(f"{count} -= 1")
-        items, kind = self._name("r"), field.element_type
+        items = self._name("r")
         code = STRUCT_CODES.get(kind, "")
         if code and kind not in {"bool", "uuid", "float64"}:
             self._add(f"{items} = map(str, Struct(f'>{{{count}}}{code}').unpack_from(data, at))")
@@ -342,19 +285,19 @@ class _Source:
             self._add(f"{items} = []")
             self._add(f"for _ in range({count}):")
             self._indent += 1
-            if field.struct:
-                item = self._read_struct(field.struct.fields, is_flexible=is_flexible)
+            if field.inner is not None:
+                item = self._read_struct(field.inner)
             elif code:
                 item = self._read_fixed(kind)
             else:
-                item = self._read_bytes(kind, has_uvarint=has_uvarint, is_nullable=False)
+                item = self._read_bytes(field, is_nullable=False)
             self._flush()
             self._add(f"{items}.append(f'{item}')")
             self._indent -= 1
         self._add(f"{text} = '[' + ','.join({items}) + ']'")
         self._indent -= 1
         self._add(f"elif {count} == {empty}: {text} = '[]'")
-        self._add_null(text, is_nullable=is_nullable)
+        self._add_null(text, is_nullable=field.is_nullable)
         return f"{{{text}}}"
 
     def _read_length(self, code: str, *, has_uvarint: bool) -> str:

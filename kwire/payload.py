@@ -63,6 +63,14 @@ def summarize_records(records: Records) -> Tree | None:
     """Count, size and compression of the records; invalid ones add the key `error`."""
     if records is None:
         return None
+    totals = _usual_totals(records)
+    if totals is None:
+        return summarize_batches(records)
+    return {"count": totals[0], "bytes": len(records), "codec": totals[1]}
+
+
+def summarize_batches(records: bytes | memoryview) -> Tree:
+    """The same of any batches, which are read one by one."""
     count = 0
     codecs: dict[str, None] = {}
     failure: Tree = {}
@@ -76,22 +84,31 @@ def summarize_records(records: Records) -> Tree | None:
 
 
 def total_records(records: bytes | memoryview) -> tuple[int, str]:
-    """The count and the codecs that `summarize_records` has; those of usual batches are read from their headers."""
+    """The count and the codecs that `summarize_records` has."""
+    totals = _usual_totals(records)
+    if totals is not None:
+        return totals
+    summary = cast("dict[str, Any]", summarize_batches(records))
+    return summary["count"], summary["codec"]
+
+
+def _usual_totals(records: bytes | memoryview) -> tuple[int, str] | None:
+    """The count and the codec, from the headers of the batches.
+
+    None for cut, damaged and old batches, and for those of different codecs.
+    """
     at, end, total, codec = 0, len(records), 0, -1
     while end - at >= HEADER_SIZE:
         base, length, magic, attributes, delta, count = _HEADER_FIELDS(records, at)
         at += PREFIX_SIZE + length
         if magic != 2 or length < HEADER_SIZE - PREFIX_SIZE or at > end or delta < 0 or count < 0:
-            break
+            return None
         if base > _INT64_MAX - delta or codec not in {-1, attributes & 0x07}:
-            break
+            return None
         codec, total = attributes & 0x07, total + count
-    else:
-        if at == end:
-            return total, "none" if codec < 0 else codec_name(codec)
-    # Cut, damaged and old batches, and those of different codecs.
-    summary = cast("dict[str, Any]", summarize_records(records))
-    return summary["count"], summary["codec"]
+    if at != end:
+        return None
+    return total, "none" if codec < 0 else codec_name(codec)
 
 
 def add_summaries(tree: Tree, message: msgspec.Struct) -> None:

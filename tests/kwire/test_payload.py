@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kwire.payload import summarize_records, total_records
+from kwire.payload import summarize_batches, summarize_records, total_records
 from kwire.records import Codec, Record, write_batch
 
 ONE = write_batch([Record(offset=number, value=b"a" * 30) for number in range(3)])
@@ -12,9 +12,9 @@ PACKED = write_batch([Record(value=b"a" * 30)], codec=Codec.GZIP)
 
 
 def assert_totals(records: bytes) -> None:
-    summary = summarize_records(records)
-    assert summary is not None
+    summary = summarize_batches(records)
     for form in (records, memoryview(records)):
+        assert summarize_records(form) == summary, records.hex()
         assert total_records(form) == (summary["count"], summary["codec"]), records.hex()
 
 
