@@ -167,14 +167,23 @@ def _match(flows: FlowTable, requests: RequestColumns, responses: ResponseColumn
 
 
 def _mark_many_early(flows: FlowTable, requests: RequestColumns, responses: ResponseColumns, matches: _Matches) -> None:
-    """Mark flows in which so many responses waited that the oldest were dropped before their requests came."""
+    """Mark flows in which a response was dropped before its request came, because too many others came after it."""
     is_early, _ = _divide_pairs(requests, responses, matches.pairs)
-    early = (responses.frame.side >> 1)[matches.pairs.response[is_early]]
-    if not len(early):
+    early = matches.pairs.response[is_early]
+    if len(early) + len(matches.waiting) <= ORPHANS_MAX or not len(early):
         return
-    waiting = np.append(early, (responses.frame.side >> 1)[matches.waiting])
-    flow, count = np.unique(waiting, return_counts=True)
-    flows.mark_unclean(np.intersect1d(flow[count > ORPHANS_MAX], early), "pairing")
+    came = np.append(early, matches.waiting)
+    asked_at = requests.frame.completed_by[matches.pairs.request[is_early]]
+    # Moments as their ranks, so that a flow and a moment are one number.
+    moments = np.concatenate([responses.frame.completed_by[came], asked_at])
+    ranks = np.unique(moments, return_inverse=True)[1]
+    flow = (responses.frame.side >> 1)[came]
+    keys, asked = flow << 32 | ranks[: len(came)], flow[: len(early)] << 32 | ranks[len(came) :]
+    order = np.lexsort((responses.frame.offset[came], keys))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    between = np.searchsorted(keys[order], asked) - 1 - place[: len(early)]
+    flows.mark_unclean(flow[: len(early)][between >= ORPHANS_MAX], "pairing")
 
 
 def _divide_pairs(requests: RequestColumns, responses: ResponseColumns, pairs: _Pairs) -> tuple[Bools, Bools]:

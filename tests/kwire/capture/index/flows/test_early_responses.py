@@ -60,6 +60,18 @@ def test_responses_may_precede_several_requests_and_be_reordered(span_size: int)
         assert_rows_of_pipeline(capture)
 
 
+def test_many_responses_of_one_connection_may_be_early_if_few_wait_at_a_time() -> None:
+    connection, count = CapturedConnection().open(), 2 * ORPHANS_MAX
+    connection.exchange(request_bytes(0), response_bytes(0))
+    for first in range(1, count, 4):
+        ids = range(first, first + 4)
+        connection.send_responses(*map(response_bytes, ids)).send_requests(*map(request_bytes, ids))
+    capture = build_pcap(connection.packets)
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert {row["status"] for row in assert_rows_of_pipeline(capture)} == {"ok"}
+
+
 def test_a_response_long_before_a_request_does_not_belong_to_it() -> None:
     packets = connection_with_exchanges(10).close().packets
     late = [packet._replace(ts=packet.ts + 200_000_000) for packet in packets[8:]]
