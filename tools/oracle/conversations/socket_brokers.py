@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -95,6 +94,8 @@ class ClockedBroker:
         self._cluster = cluster
         self._connection_count = 0
         cluster.clock.freeze()
+        # Read without a call to the cluster's thread: frozen, it moves only by calls of this class, which wait for it.
+        self._clock = cluster.run(lambda server: server.clock)
 
     def connect(self, client_id: str, listener: str = "PLAINTEXT") -> ClockedConnection:
         """A new connection to the listener of this name."""
@@ -104,37 +105,58 @@ class ClockedBroker:
 
     def now_ms(self) -> int:
         """The broker's time."""
-        return self._cluster.clock.now_ms()
+        return self._clock.now_ms()
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass."""
         self._cluster.clock.advance(duration_ms)
 
-    def advance_to_next_event(self, until_ms: int) -> None:
-        """Advance to the next event, at most to `until_ms`."""
+    def advance_until_answered(self, number: int, count: int, end_ms: int) -> None:
+        """Advance from event to event until this request of the connection has its response, or it is closed."""
 
-        def move(server: Server) -> None:
-            due_ms = server.core.next_deadline_ms()
-            now_ms = server.clock.now_ms()
-            server.clock.advance(max(0, min(until_ms, until_ms if due_ms is None else due_ms) - now_ms))
+        def move(server: Server) -> bool:
+            if _is_answered(server, number, count) or not server.core.is_connected(number):
+                return True
+            now_ms, due_ms = server.clock.now_ms(), server.core.next_deadline_ms()
+            assert now_ms < end_ms, f"no answer within {RESPONSE_TIMEOUT_MS} ms"
+            server.clock.advance(max(0, min(end_ms, end_ms if due_ms is None else due_ms) - now_ms))
+            return False
 
-        self._cluster.run(move)
+        while not self._cluster.run(move):
+            pass
 
-    def is_answered(self, number: int, count: int) -> bool | None:
-        """Return whether this request of the connection has its response; None before it is received."""
+    def wait_until(self, condition: Callable[[Server], bool], description: str) -> None:
+        """Wait until the broker has reached the condition, which is checked in its thread after each of its events."""
+        self._cluster._wait(lambda _: _ConditionWait(condition, description), _PATIENCE_S)
 
-        def read_exchange(server: Server) -> bool | None:
-            exchanges = server.core.journal.exchanges(connection_id=number)
-            if len(exchanges) < count:
-                return None
-            exchange = exchanges[count - 1]
-            return exchange.answered_ms is not None or exchange.closed is not None
 
-        return self._cluster.run(read_exchange)
+class _ConditionWait:
+    """A wait for a condition of the broker."""
 
-    def is_connected(self, number: int) -> bool:
-        """Return whether the broker has the connection."""
-        return self._cluster.run(lambda server: server.core.is_connected(number))
+    def __init__(self, condition: Callable[[Server], bool], description: str) -> None:
+        self._condition = condition
+        self._description = description
+
+    def check(self, server: Server) -> bool | None:
+        """True once the condition holds."""
+        return self._condition(server) or None
+
+    def expected(self) -> str:
+        """The condition in words."""
+        return self._description
+
+    def seen(self, server: Server) -> str:
+        """What there is instead."""
+        return f"{len(server.core.journal.exchanges())} requests"
+
+
+def _is_answered(server: Server, number: int, count: int) -> bool | None:
+    """Return whether this request of the connection has its response; None before it is received."""
+    exchanges = server.core.journal.exchanges(connection_id=number)
+    if len(exchanges) < count:
+        return None
+    exchange = exchanges[count - 1]
+    return exchange.answered_ms is not None or exchange.closed is not None
 
 
 class ClockedConnection:
@@ -146,7 +168,7 @@ class ClockedConnection:
         self._number = number
         self._request_count = 0
         self._awaited: list[int] = []
-        _wait_until(lambda: venue.is_connected(number), "the broker has accepted the connection")
+        venue.wait_until(lambda server: server.core.is_connected(number), "a connection that the broker has accepted")
 
     def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
         """Send a request; `answer` is the response's name and version, None without a response."""
@@ -162,27 +184,18 @@ class ClockedConnection:
         count = self._awaited.pop(0)
         end_ms = self._broker.now_ms() + RESPONSE_TIMEOUT_MS
         self._wait_until_received(count)
-        while not self._broker.is_answered(self._number, count) and self._broker.is_connected(self._number):
-            assert self._broker.now_ms() < end_ms, f"no answer within {RESPONSE_TIMEOUT_MS} ms"
-            self._broker.advance_to_next_event(end_ms)
+        self._broker.advance_until_answered(self._number, count, end_ms)
         return self._connection.receive()
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-        _wait_until(lambda: not self._broker.is_connected(self._number), "the broker has closed the connection")
-
-    def _wait_until_received(self, count: int) -> None:
-        _wait_until(
-            lambda: (
-                self._broker.is_answered(self._number, count) is not None or not self._broker.is_connected(self._number)
-            ),
-            f"the broker has request {count} of connection {self._number}",
+        self._broker.wait_until(
+            lambda server: not server.core.is_connected(self._number), "a connection that the broker has closed"
         )
 
+    def _wait_until_received(self, count: int) -> None:
+        def is_received(server: Server) -> bool:
+            return _is_answered(server, self._number, count) is not None or not server.core.is_connected(self._number)
 
-def _wait_until(condition: Callable[[], Any], description: str) -> None:
-    """Check repeatedly until the broker's thread has reached the condition."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {_PATIENCE_S} s: {description}"
+        self._broker.wait_until(is_received, f"request {count} of connection {self._number}")
