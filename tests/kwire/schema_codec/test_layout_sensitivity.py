@@ -25,6 +25,7 @@ from kwire.schema import (
     parse_message,
 )
 from kwire.schema.versions import HIGHEST, NONE
+from tests.support.cases import check_cases
 from tests.support.messages.filled_messages import filled_vectors
 from tests.support.messages.golden_vectors import Vector
 from tests.support.messages.layout_agreement import disagreements
@@ -37,6 +38,8 @@ MESSAGES = [
     for name in own_message_names(edition)
     if load_schema(name, edition).versions
 ]
+#: They run in parallel.
+PARTS = 8
 
 
 def is_detected(spec: MessageSpec, vectors: tuple[Vector, ...]) -> bool:
@@ -50,23 +53,19 @@ def is_detected(spec: MessageSpec, vectors: tuple[Vector, ...]) -> bool:
     )
 
 
-@pytest.mark.parametrize(("edition", "name"), MESSAGES)
-def test_full_messages_agree_with_the_generated_code(edition: str, name: str) -> None:
-    for vector in filled_vectors(name, edition):
-        tree = describe_bytes(name, vector.version, vector.raw, edition=edition)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_full_messages_agree_with_the_generated_code_and_every_broken_rule_is_detected(part: int) -> None:
+    def check(message: tuple[str, str]) -> None:
+        edition, name = message
+        vectors = filled_vectors(name, edition)
+        for vector in vectors:
+            tree = describe_bytes(name, vector.version, vector.raw, edition=edition)
+            assert disagreements(tree, kwire.decode(name, vector.version, vector.raw, edition=edition)) == []
 
-        message = kwire.decode(name, vector.version, vector.raw, edition=edition)
-        assert disagreements(tree, message) == []
+        broken = broken_schemas(load_schema(name, edition))
+        assert [what for what, schema in broken if not is_detected(schema, vectors)] == []
 
-
-@pytest.mark.parametrize(("edition", "name"), MESSAGES)
-def test_every_broken_rule_of_every_field_is_detected(edition: str, name: str) -> None:
-    spec = load_schema(name, edition)
-    vectors = filled_vectors(name, edition)
-
-    broken = list(broken_schemas(spec))
-
-    assert [what for what, schema in broken if not is_detected(schema, vectors)] == []
+    check_cases(MESSAGES[part::PARTS], check)
 
 
 def test_every_kind_of_rule_is_broken() -> None:

@@ -18,11 +18,13 @@ from mockbroker.faults.api_fields import api_fields
 from mockbroker.handlers import ROUTES
 from mockbroker.journal.message_values import failure_codes
 from tests.support.brokers.faulty_broker import FaultyBroker
+from tests.support.cases import check_cases
 from tests.support.messages.filled_messages import filled_vectors
 
 #: An error that no handler returns for the requests below.
 _ERROR = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
 _WITH_ERRORS = [row for row in ROUTES.values() if api_fields(row.name).error_places]
+_WITH_TOPICS = [row for row in _WITH_ERRORS if "topic" in api_fields(row.name).selectors]
 
 
 def _filled_request(row: Route, version: int) -> msgspec.Struct:
@@ -53,24 +55,27 @@ def _lost(row: Route, *, named: bool = False, **options: Any) -> list[str]:
     return lost
 
 
+def _check_rows(rows: list[Route], **options: Any) -> None:
+    def check(row: Route) -> None:
+        assert _lost(row, **options) == []
+
+    check_cases(rows, check)
+
+
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("row", _WITH_ERRORS, ids=lambda row: row.name)
-def test_an_error_of_a_fault_is_in_the_answer_of_every_version(row: Route, *, after: bool) -> None:
-    assert _lost(row, after=after) == []
+def test_an_error_of_a_fault_is_in_the_answer_of_every_version(*, after: bool) -> None:
+    _check_rows(_WITH_ERRORS, after=after)
 
 
 @pytest.mark.parametrize("place", ["top", "topic", "partition"])
-@pytest.mark.parametrize("row", _WITH_ERRORS, ids=lambda row: row.name)
-def test_an_error_at_a_place_is_in_the_answer_or_the_fault_is_reported(row: Route, place: str) -> None:
-    if place in api_fields(row.name).error_places and (place == "top" or "topic" in api_fields(row.name).selectors):
-        assert _lost(row, error_at=place) == []
+def test_an_error_at_a_place_is_in_the_answer_or_the_fault_is_reported(place: str) -> None:
+    rows = [row for row in _WITH_ERRORS if place in api_fields(row.name).error_places]
+    _check_rows([row for row in rows if place == "top" or row in _WITH_TOPICS], error_at=place)
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("row", _WITH_ERRORS, ids=lambda row: row.name)
-def test_an_error_of_a_topic_is_in_the_answer_of_every_version(row: Route, *, after: bool) -> None:
-    if "topic" in api_fields(row.name).selectors:
-        assert _lost(row, named=True, after=after) == []
+def test_an_error_of_a_topic_is_in_the_answer_of_every_version(*, after: bool) -> None:
+    _check_rows(_WITH_TOPICS, named=True, after=after)
 
 
 def test_an_offset_fetch_without_an_error_at_its_top_has_it_in_every_partition() -> None:

@@ -12,6 +12,7 @@ from mockbroker.log_directory.formats.damage import DamagedFileError
 from mockbroker.log_directory.recovery import RecoveryOptions, load_partition
 from mockbroker.log_directory.segment_file import SegmentFile
 from mockbroker.log_directory.simulated_files import FileFault, SimulatedFiles
+from tests.support.cases import check_cases
 
 _SEEDS = range(150)
 
@@ -65,53 +66,59 @@ def _read_values(files: SimulatedFiles, recovery_point: int) -> list[bytes | Non
     return [record.value for one in loaded.segments for batch in one.batches for record in batch.records()]
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
-def test_after_a_killed_process_everything_that_was_acknowledged_is_there(seed: int) -> None:
-    rng = random.Random(seed)
-    faults = (FileFault.WRITE_FAILS, FileFault.SHORT_WRITE, FileFault.SYNC_FAILS)
-    share = 0.0
-    files = SimulatedFiles(rng, choose_fault=lambda _: rng.choice(faults) if rng.random() < share else None)
-    writer = _Writer(files, rng)
-    share = 0.1
+def test_after_a_killed_process_everything_that_was_acknowledged_is_there() -> None:
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        faults = (FileFault.WRITE_FAILS, FileFault.SHORT_WRITE, FileFault.SYNC_FAILS)
+        share = 0.0
+        files = SimulatedFiles(rng, choose_fault=lambda _: rng.choice(faults) if rng.random() < share else None)
+        writer = _Writer(files, rng)
+        share = 0.1
 
-    failures = writer.run(150)
+        failures = writer.run(150)
 
-    assert failures
-    assert _read_values(files, 0) == writer.acknowledged
+        assert failures
+        assert _read_values(files, 0) == writer.acknowledged
 
-
-@pytest.mark.parametrize("seed", _SEEDS)
-def test_after_a_crash_of_the_machine_everything_that_was_synced_is_there(seed: int) -> None:
-    rng = random.Random(seed)
-    writer = _Writer(SimulatedFiles(rng), rng)
-    writer.run(60)
-
-    left = writer.files.crash_machine()
-    values = _read_values(left, writer.synced)
-
-    assert len(values) >= writer.synced
-    assert values == writer.acknowledged[: len(values)]
-    assert _read_values(left, 0) == values
+    check_cases(_SEEDS, check)
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
-def test_a_bit_that_flips_is_found_or_is_in_bytes_that_no_checksum_covers(seed: int) -> None:
-    rng = random.Random(seed)
-    is_flipping = False
-    files = SimulatedFiles(
-        rng, choose_fault=lambda path: FileFault.BIT_FLIPS if is_flipping and "log" in path else None
-    )
-    writer = _Writer(files, rng)
-    writer.run(40)
-    is_flipping = True
-    options = RecoveryOptions(0, 200, repair=False, report=lambda _: None)
+def test_after_a_crash_of_the_machine_everything_that_was_synced_is_there() -> None:
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        writer = _Writer(SimulatedFiles(rng), rng)
+        writer.run(60)
 
-    with contextlib.suppress(DamagedFileError):
-        loaded = load_partition(files, "t-0", options)
-        is_flipping = False
-        # The end was cut, or the bit was in the offset or the leader epoch of a batch.
-        values = [record.value for one in loaded.segments for batch in one.batches for record in batch.records()]
+        left = writer.files.crash_machine()
+        values = _read_values(left, writer.synced)
+
+        assert len(values) >= writer.synced
         assert values == writer.acknowledged[: len(values)]
+        assert _read_values(left, 0) == values
+
+    check_cases(_SEEDS, check)
+
+
+def test_a_bit_that_flips_is_found_or_is_in_bytes_that_no_checksum_covers() -> None:
+    def check(seed: int) -> None:
+        rng = random.Random(seed)
+        is_flipping = False
+        files = SimulatedFiles(
+            rng, choose_fault=lambda path: FileFault.BIT_FLIPS if is_flipping and "log" in path else None
+        )
+        writer = _Writer(files, rng)
+        writer.run(40)
+        is_flipping = True
+        options = RecoveryOptions(0, 200, repair=False, report=lambda _: None)
+
+        with contextlib.suppress(DamagedFileError):
+            loaded = load_partition(files, "t-0", options)
+            is_flipping = False
+            # The end was cut, or the bit was in the offset or the leader epoch of a batch.
+            values = [record.value for one in loaded.segments for batch in one.batches for record in batch.records()]
+            assert values == writer.acknowledged[: len(values)]
+
+    check_cases(_SEEDS, check)
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_space() -> None:

@@ -17,6 +17,7 @@ from kwire.capture.kafka.message_fields import first_error_code
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.codec import decode
 from kwire.errors import WireError
+from tests.support.cases import check_cases
 from tests.support.messages.golden_vectors import vectors_by_message
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,8 @@ MESSAGES = sorted(
         if name.removesuffix("Request").removesuffix("Response") in map(registry.api_name, registry.API_KEYS)
     }
 )
+#: They run in parallel.
+PARTS = 8
 
 
 @cache
@@ -61,8 +64,13 @@ def decode_strictly(name: str, version: int, data: bytes) -> msgspec.Struct | No
         return None
 
 
-@pytest.mark.parametrize(("name", "version"), MESSAGES)
-def test_each_body_has_the_result_of_decoding_it_alone(name: str, version: int) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_body_has_the_result_of_decoding_it_alone(part: int) -> None:
+    check_cases(MESSAGES[part::PARTS], check_message)
+
+
+def check_message(message: tuple[str, int]) -> None:
+    name, version = message
     whole = [vector.raw for vector in VECTORS[name, version]]
     bodies = [each for data in whole for each in [data] * BODIES_MIN]
     bodies += [each for number, data in enumerate(whole) for each in damaged_copies(data, number)]
@@ -70,18 +78,18 @@ def test_each_body_has_the_result_of_decoding_it_alone(name: str, version: int) 
     decoder = decode_together(name, version, bodies)
 
     for row in np.nonzero(decoder.is_good)[0].tolist():
-        message = decode_strictly(name, version, bodies[row])
-        assert message is not None, bodies[row].hex()
-        topics = TopicNames({}).learn(message)
-        assert decoder.error[row] == first_error_code(message)
-        assert decoder.throttle[row] == getattr(message, "throttle_time_ms", 0)
+        decoded = decode_strictly(name, version, bodies[row])
+        assert decoded is not None, bodies[row].hex()
+        topics = TopicNames({}).learn(decoded)
+        assert decoder.error[row] == first_error_code(decoded)
+        assert decoder.throttle[row] == getattr(decoded, "throttle_time_ms", 0)
         assert decoder.n_topics[row] == len({topic.topic_id or topic.name for topic in topics})
         if topics:
             assert decoder.n_partitions[row] == sum(topic.partition_count for topic in topics)
         for text, (at, size) in decoder.texts.items():
             start = sum(len(each) for each in bodies[:row])
             data = bodies[row][int(at[row]) - start :][: max(int(size[row]), 0)]
-            assert (data.decode() or None) == (getattr(message, text) or None)
+            assert (data.decode() or None) == (getattr(decoded, text) or None)
 
 
 def test_most_bodies_are_decoded_together_despite_unknown_tags_and_non_ascii_text() -> None:
