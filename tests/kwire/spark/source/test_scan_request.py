@@ -92,14 +92,21 @@ def all_by_hand(level: str) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def all_decoded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], int]:
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with the indexes of both captures, which several processes build."""
+    folder = str(tmp_path_factory.mktemp("index"))
+    read_all(open_reader(SHARE, CLASSIC, index=folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def all_decoded(index: str) -> Callable[[str, str], int]:
     """The number of responses decoded for a level without a filter."""
 
     @cache
     def count(level: str, task_bytes: str) -> int:
-        folder = tmp_path_factory.mktemp("index")
         with record_decoded_responses() as decoded:
-            read_all(open_reader(SHARE, CLASSIC, level=level, task_bytes=task_bytes, index=str(folder)))
+            read_all(open_reader(SHARE, CLASSIC, level=level, task_bytes=task_bytes, index=index))
         return len(decoded)
 
     return count
@@ -112,14 +119,14 @@ def comparable(rows: list[Row], columns: list[str]) -> list[str]:
 @pytest.mark.parametrize("task_bytes", ["1", "1000000"], ids=["apart", "whole"])
 @pytest.mark.parametrize("asked", CONDITIONS, ids=lambda asked: f"{asked.level}: {asked.text}")
 def test_a_filter_gives_the_rows_that_pass_it_afterwards(
-    tmp_path: Path, middle: str, asked: Asked, task_bytes: str, all_decoded: Callable[[str, str], int]
+    index: str, middle: str, asked: Asked, task_bytes: str, all_decoded: Callable[[str, str], int]
 ) -> None:
     text = asked.text.format(middle=middle)
     where, everything = DisplayFilter(text, asked.level), all_by_hand(asked.level)
     expected = [row for row in everything if where.matches(row)]
 
     with record_decoded_responses() as decoded:
-        options = {"level": asked.level, "task_bytes": task_bytes, "index": str(tmp_path)}
+        options = {"level": asked.level, "task_bytes": task_bytes, "index": index}
         found = read_all(open_reader(SHARE, CLASSIC, filter=text, **options))
 
     columns = [each.name for each in columns_of(asked.level) if each.kind not in (ColumnKind.TIME, ColumnKind.ISSUES)]
