@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.options import Options
 
+#: Files of this size together are read by several processes; smaller ones take less time than the start of processes.
+PARALLEL_SIZE_MIN = 4 * 1024 * 1024
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -29,7 +32,7 @@ def build_indexes(files: Sequence[str], cache: str) -> dict[str, Index | None]:
     # With more cores than files, several processes index one large file.
     processes = max(1, (os.cpu_count() or 1) // max(1, len(files)))
     jobs = [(file, cache, processes) for file in files]
-    indexes = dict(zip(files, _map_on_all_cores(load_or_build_index, jobs), strict=True))
+    indexes = dict(zip(files, _map_on_all_cores(load_or_build_index, jobs, files), strict=True))
     if files and cache == default_index_folder():
         trim_folder(Path(cache), INDEX_FOLDER_SIZE_MAX)
     elif files:
@@ -59,7 +62,8 @@ def load_topic_names(caches: Sequence[tuple[str, str | None]], options: Options)
     A file that is no capture adds nothing here; reading its rows raises the error.
     """
     names = dict(options.topics)
-    for file_names in _map_on_all_cores(_topic_names, [(file, options, cache) for file, cache in caches]):
+    jobs = [(file, options, cache) for file, cache in caches]
+    for file_names in _map_on_all_cores(_topic_names, jobs, [file for file, _ in caches]):
         names.update(file_names)
     return names
 
@@ -72,9 +76,17 @@ def _topic_names(job: tuple[str, Options, str | None]) -> dict[str, str]:
         return {}
 
 
-def _map_on_all_cores(work: Callable[[T], R], jobs: Sequence[T]) -> list[R]:
+def _map_on_all_cores(work: Callable[[T], R], jobs: Sequence[T], files: Sequence[str]) -> list[R]:
+    """The results of the jobs, each of which reads one of the files."""
     cores = min(os.cpu_count() or 1, len(jobs))
-    if cores < 2 or "fork" not in get_all_start_methods():
+    if cores < 2 or "fork" not in get_all_start_methods() or sum(map(_size, files)) < PARALLEL_SIZE_MIN:
         return list(map(work, jobs))
     with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
         return list(pool.map(work, jobs))
+
+
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError:  # The job says what is wrong with it.
+        return 0

@@ -10,6 +10,7 @@ import pytest
 
 from kwire.capture import index
 from kwire.capture.index.scan import scanner
+from kwire.spark.indexing import local_indexing
 from kwire.spark.indexing.local_indexing import build_indexes
 from tests.support.captures.capture_files import SHARE
 from tests.support.captures.index_captures import copy_connections
@@ -24,6 +25,7 @@ def test_several_cores_build_the_same_sidecars_as_one(tmp_path: Path, monkeypatc
     monkeypatch.setattr(tempfile, "tempdir", str(work))
     monkeypatch.setattr(scanner, "SPAN_SIZE", 4_096)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(local_indexing, "PARALLEL_SIZE_MIN", 1)
     expected = [index.open_index(file, cache=tmp_path / "expected") for file in files]
 
     found = build_indexes([str(file) for file in files], str(tmp_path / "cache"))
@@ -35,6 +37,18 @@ def test_several_cores_build_the_same_sidecars_as_one(tmp_path: Path, monkeypatc
         assert own.sidecar is not None
         assert Path(several.sidecar).read_bytes() == Path(own.sidecar).read_bytes()
     assert not list(work.iterdir())
+
+
+def test_small_files_are_indexed_without_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / "one.pcap", tmp_path / "other.pcap"]
+    for file in files:
+        file.write_bytes(SHARE.read_bytes())
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(local_indexing, "ProcessPoolExecutor", None)
+
+    found = build_indexes([*map(str, files)], str(tmp_path / "cache"))
+
+    assert [len(each.flows) for each in found.values() if each is not None] == [len(index.build_index(SHARE).flows)] * 2
 
 
 def test_leftovers_of_a_killed_run_are_removed_by_the_next_query(tmp_path: Path) -> None:
