@@ -39,10 +39,22 @@ CHOICES = {
 }
 
 
+#: What `pipeline_rows` was called with last, and its result.
+_LAST: list[tuple[object, list[Row]]] = []
+
+
+def pipeline_rows(source: Path | bytes, level: str, options: Options) -> list[Row]:
+    """The rows of the streaming pipeline with all columns, kept for the next choice of columns."""
+    key = source, level, options
+    if not _LAST or _LAST[0][0] != key:
+        _LAST[:] = [(key, list(read_rows(source, level, options)))]
+    return _LAST[0][1]
+
+
 def streamed_rows(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
     """The rows of the streaming pipeline."""
     chosen = selected_columns(level, names)
-    return pa.Table.from_batches([make_record_batch(list(read_rows(source, level, options)), level, chosen)])
+    return pa.Table.from_batches([make_record_batch(pipeline_rows(source, level, options), level, chosen)])
 
 
 def columnar_rows(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
