@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ from tools.oracle.broker import find_free_ports
 from tools.oracle.jars import NEWEST_VERSION, fetch_jars
 
 _LIMIT_S = 120.0
+_PAUSE_S = 0.1
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _LOG_TAIL_SIZE = 4_000
 _PROPERTIES = """\
@@ -87,6 +89,9 @@ class KafkaProcess:
             command = self._command("kafka.Kafka", str(self._properties))
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         while not self._answers():
+            # Connections are refused at once; without a pause, half of a small machine would do nothing but connect.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PAUSE_S)
             if self._process.poll() is not None or time.monotonic() - started_s > _LIMIT_S:
                 self.kill()
                 raise RuntimeError(f"Kafka does not answer; the end of its log:\n{self.log_tail()}")
