@@ -39,16 +39,20 @@ CHOICES = {
 }
 
 
-#: What `pipeline_rows` was called with last, and its result.
-_LAST: list[tuple[object, list[Row]]] = []
+#: What `pipeline_rows` was called with before, and its results, the last one first; a test reads up to five captures.
+_KEPT: list[tuple[object, list[Row]]] = []
+_KEPT_MAX = 5
 
 
 def pipeline_rows(source: Path | bytes, level: str, options: Options) -> list[Row]:
     """The rows of the streaming pipeline with all columns, kept for the next choice of columns."""
     key = source, level, options
-    if not _LAST or _LAST[0][0] != key:
-        _LAST[:] = [(key, list(read_rows(source, level, options)))]
-    return _LAST[0][1]
+    for known, rows in _KEPT:
+        if known == key:
+            return rows
+    _KEPT.insert(0, (key, list(read_rows(source, level, options))))
+    del _KEPT[_KEPT_MAX:]
+    return _KEPT[0][1]
 
 
 def streamed_rows(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
