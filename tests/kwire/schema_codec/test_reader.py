@@ -37,6 +37,7 @@ def is_refused(vector: Vector, data: bytes) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_truncated_message_is_a_tree_up_to_its_end_at_every_length() -> None:
     seen = 0
     for vector in all_vectors()[::7]:

@@ -109,6 +109,7 @@ def test_partitions_that_are_read_have_the_records_of_the_decoder(read: Reader) 
             assert decoded == (decode(records) if is_read else [])
 
 
+@pytest.mark.slow
 @needs_accelerator
 def test_the_accelerator_reads_every_usual_partition_and_no_damaged_one() -> None:
     chance = random.Random(5)

@@ -97,6 +97,7 @@ def without(packets: list[CapturedPacket], *places: int) -> bytes:
     return build_pcap(packet for place, packet in enumerate(packets) if place not in places)
 
 
+@pytest.mark.slow
 def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
     packets = build_exchanges(60).close().packets
 
@@ -106,6 +107,7 @@ def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
         assert_rows_of_pipeline(capture)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("span_size", [4_096, 8_192], indirect=True)
 def test_a_segment_may_come_after_its_gap_was_given_up_in_an_earlier_span(span_size: int) -> None:
     for count in range(50, 130, 5):

@@ -11,6 +11,8 @@ import pytest
 import tests.support.certify.old_client_driver as old_client
 from mockbroker.certify import command as certify
 
+pytestmark = pytest.mark.slow
+
 DRIVER = f"{sys.executable} {Path(old_client.__file__).resolve()}"
 #: Errors that no broker gives to Fetch 4 and ListOffsets 1 without a leader epoch, and what they lack.
 NOT_EXERCISED = {
