@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.capture import index
-from kwire.capture.columnar.batch_merge import ROWS_MAX
+from kwire.capture.columnar import batch_merge
 from kwire.capture.columnar.message_batches import MessageBatches
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.kafka.exchange import Outcome
@@ -21,7 +21,10 @@ from tests.support.captures.capture_files import CapturedConnection, CapturedPac
 pytestmark = pytest.mark.slow
 
 COLUMNS = ["conn_id", "req_ts", "correlation_id"]
+# A quarter of what it is, so that the captures are small.
+ROWS_MAX = batch_merge.ROWS_MAX // 4
 COUNT = ROWS_MAX + 3_000
+CLEAN_COUNT = 1_000
 # The reorder window, and one row that is read ahead.
 BUFFERED_MAX = ORDER_WINDOW + 1
 
@@ -59,6 +62,11 @@ def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[Capt
     return packets
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_merge, "ROWS_MAX", ROWS_MAX)
+
+
 @pytest.fixture(scope="module")
 def unclean() -> list[CapturedPacket]:
     return connection(40_000, COUNT, 1_000_000, is_clean=False)
@@ -83,7 +91,7 @@ def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(
 def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
     unclean: list[CapturedPacket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean = connection(50_000, 3_000, 10_000_000, is_clean=True)
+    clean = connection(50_000, CLEAN_COUNT, 10_000_000, is_clean=True)
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
     reader = ColumnarReader(index.build_index(capture), None, Options())
     assert sorted(flow.unclean_reason for flow in reader.index.flows) == ["clean", "reuse"]
@@ -95,7 +103,7 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
     expected = [(row["conn_id"], row["correlation_id"]) for row in read_rows(capture, options=Options(bodies=False))]
     keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
     assert keys == expected
-    assert len(keys) == COUNT + 3_000
+    assert len(keys) == COUNT + CLEAN_COUNT
     assert taken == COUNT
 
 
