@@ -28,13 +28,15 @@ NO_EFFECT = (
 class DeliveredRecord:
     """One record of one group.
 
-    limit_max, limit_min: of the delivery limits in force since its first delivery. completed: the delivery count for
-    which a final acknowledgement was answered without error. unresolved: acknowledgements without a response.
+    limit_max, limit_min: of the delivery limits in force since its first delivery. state_epoch: of the share partition
+    that delivered it. completed: the delivery count for which a final acknowledgement was answered without error.
+    unresolved: acknowledgements without a response.
     """
 
     delivery_count: int
     limit_max: int
     limit_min: int
+    state_epoch: int
     completed: int | None = None
     unresolved: int = 0
 
@@ -95,8 +97,9 @@ class DeliveryModel:
         record = self.records.get(offset)
         if record is None:
             # The limits of deliveries before a deletion of the state are unknown.
-            record = self.records[offset] = DeliveredRecord(count, limit if count == 1 else max(limit, count), limit)
-        record.delivery_count = count
+            limit_max = limit if count == 1 else max(limit, count)
+            record = self.records[offset] = DeliveredRecord(count, limit_max, limit, state_epoch)
+        record.delivery_count, record.state_epoch = count, state_epoch
         if count > record.limit_max:
             highest = f"the highest limit since its first delivery is {record.limit_max}"
             raise Violation(f"{self.key} offset {offset}: delivery {count}, {highest}")
@@ -205,8 +208,13 @@ class DeliveryModel:
                 if self._is_completed_before(offset):
                     continue
                 raise Violation(f"{self.key} offset {offset} was never delivered")
-            if not record.may_be_complete:
+            if not record.may_be_complete and not self._is_completed_by_former(record, offset):
                 raise Violation(f"{self.key} offset {offset} is lost after delivery {record.delivery_count}")
+
+    def _is_completed_by_former(self, record: DeliveredRecord, offset: int) -> bool:
+        """Whether the share partition of a deleted state delivered it, whose writes to the new state are accepted."""
+        stored = self.stored
+        return stored is not None and record.state_epoch != stored.state_epoch and _is_complete(stored, offset)
 
     def _is_completed_before(self, offset: int) -> bool:
         return offset in self.completed_before and self.stored is not None and _is_complete(self.stored, offset)

@@ -17,6 +17,14 @@ def test_a_summary_is_that_of_the_committed_state() -> None:
     run(2949123409)
 
 
+def test_what_a_leader_with_deleted_state_completes_in_the_new_state_is_complete() -> None:
+    run(2026113379)
+
+
+def test_a_record_that_is_compacted_while_its_release_is_written_may_be_archived_without_it() -> None:
+    run(2026115557)
+
+
 @pytest.mark.parametrize(
     "seed",
     [
