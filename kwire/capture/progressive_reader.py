@@ -150,8 +150,8 @@ def _build_index(
     report = on_progress
     try:
         with CaptureFile(path) as file:
-            is_compressed = file.is_compressed
-        if is_compressed:
+            is_packed = file.is_compressed
+        if is_packed:
             if hasattr(source, "rewind"):
                 source.rewind()
             readable = unpack_capture(source, options.unpacked_size_max)

@@ -268,8 +268,8 @@ def open_index(source: Source, cache: str | None = None, *, unpacked_size_max: i
 
     with suppress(index.NotIndexed):
         with CaptureFile(source) as file:
-            is_compressed = file.is_compressed
-        if is_compressed:
+            is_packed = file.is_compressed
+        if is_packed:
             return index.build_index(unpack_capture(source, unpacked_size_max))
         return index.build_index(source) if isinstance(source, bytes) else index.open_index(source, cache=cache)
     return None

@@ -155,7 +155,7 @@ class Index:
         return PacketColumns(*(self.columns[f"{part}.{name}"] for name in PacketColumns._fields))
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
-        """The exchanges that a span completes, of flows that were clean then; -1: the requests without a response."""
+        """The exchanges that a span completes, of flows that were clean then; -1: those that the end completes."""
         return read_exchanges(self.columns, part)
 
     def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:

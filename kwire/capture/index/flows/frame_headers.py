@@ -72,7 +72,7 @@ class HeaderReader:
     def read_responses(self, found: FoundFrames, base: int, data: bytes) -> ResponseColumns:
         """The responses of clean flows."""
         flows, flow = self._flows, found.frames.side >> 1
-        # Whether a response that has no id came before a request of the same packet, nothing shows.
+        # A response without an id that came late may have come before a request of the same packet.
         is_late = (found.frames.completed_by & PHASE_MASK) != OWN_DATA
         flows.mark_unclean(flow[(found.frames.size < 4) & is_late], "bad_length")
         clean = np.nonzero(flows.is_clean(flow))[0]
@@ -126,9 +126,8 @@ class HeaderReader:
         # Client ids longer than the gathered bytes are read; the tags after them are left to the message decoder.
         is_unusual |= after + 1 > rows.shape[1]
         body = np.where(is_unusual, -1, after + is_flexible)
-        ones, expects_response = np.ones(len(flow), dtype=np.int64), has_id.astype(np.int64)
-        ids = correlation_id, client_id
-        requests = RequestColumns(frames, api_key, version, *ids, body, expects_response, ones, ones)
+        ones, expects = np.ones(len(flow), dtype=np.int64), has_id.astype(np.int64)
+        requests = RequestColumns(frames, api_key, version, correlation_id, client_id, body, expects, ones, ones)
         self._mark_unanswered(requests, rows)
         return requests
 

@@ -67,6 +67,7 @@ class FrameScanner:
         """
         context = self._context
         flows, context.window = context.flows, window
+        context.drop_unclean_searches()
         pieces, self._partial = self._with_partial(pieces, closing)
         if not len(pieces.side):
             return FoundFrames(NO_FRAMES, NO_NUMBERS)

@@ -60,6 +60,7 @@ class UndecidedFlows:
         """
         flows, flow = self._flows, pieces.side >> 1
         self._window, self.held_size = window, self._budget.size
+        self._drop_unclean()
         self._check_first_bytes(pieces)
         numbers = np.unique(flow[flows.detection[flow] == _UNDECIDED])
         firsts, stops = np.searchsorted(flow, (numbers, numbers + 1))
@@ -73,6 +74,12 @@ class UndecidedFlows:
             return pieces
         pieces = concatenate_rows(pieces, *found)
         return pieces.select(np.lexsort((pieces.offset, pieces.side)))
+
+    def _drop_unclean(self) -> None:
+        """Drop the flows that became unclean for another reason; their payload is not held any more."""
+        numbers = np.fromiter(self._undecided, dtype=np.int64)
+        for number in numbers[~self._flows.is_clean(numbers)].tolist():
+            self._drop(number)
 
     def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows, whether they are a request from the side that opened the connection."""
@@ -134,11 +141,11 @@ class UndecidedFlows:
 
     def _release(self, number: int, moment: int) -> StreamPieces:
         """The client of a flow is known; return the pieces."""
-        flow, detection, held = self._undecided.pop(number)
+        flow, detection, held = self._undecided[number]
         if detection.is_found_by_search and len(list(detection.sides_with_requests())) > 1:
             # Which side is chosen depends on the ports.
-            self._undecided[number] = _Undecided(flow, detection, held)
             return self._drop(number)
+        del self._undecided[number]
         self._flows.opener[number], self._flows.decided_at[number] = flow.client_side, moment
         self._flows.detection[number] = _DECIDED
         detection.release()

@@ -63,7 +63,7 @@ class ShardFile:
         """By span, the totals that are limited for all shards together."""
 
     def read_exchanges(self, span: int) -> ExchangeColumns:
-        """The exchanges that a span completes; -1: the requests without a response."""
+        """The exchanges that a span completes; -1: those that the end of the capture completes."""
         return read_exchanges(self._columns, span)
 
     def read_fragments(self, part: int | str) -> BodyFragments:

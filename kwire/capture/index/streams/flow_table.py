@@ -1,8 +1,8 @@
 """The flows of a capture: their state between spans, as columns by flow and by side.
 
 A flow is all traffic between two endpoints, however many connections it has. It is clean while columns can read it: one
-connection that uses the Kafka protocol from its first request on, with or without lost and cut packets. Other flows
-have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their beginning.
+connection that uses the Kafka protocol, with or without its beginning, and with or without lost and cut packets. Other
+flows have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their first packet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNCLEAN_REASONS = (
     "fragments",  # a payload arrived in IP fragments
     "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
-    "not_kafka",  # no request shows which side is the client, or that both may be
+    "not_kafka",  # no request, or requests of both sides, so that they do not show which one is the client
     "bad_length",  # a response that has no correlation id and came late
     "tokens",  # SASL tokens without headers (SaslHandshake version 0)
     "pairing",  # two open requests of one correlation id, or more early responses than may wait
@@ -48,12 +48,14 @@ def _by_side(initial: int) -> Ints:
 class FlowTable:
     """Columns by flow number, and by side number: twice the flow number, plus the side.
 
-    The class has the initial rows of one flow; each table has columns of its own. begin_packet, begin_arrival: the
-    packet that opens the connection, and how many packets of the flow came before it. decided_at: the moment at which
-    the client was found, if that was after its first bytes. closed_by: the packet that shows an ended connection to be
-    over. starts_known: whether `start_seq` is known from a SYN, or is the lowest number that was seen. known_from: the
-    first packet for which the start is known. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`.
-    has_frames: whether frames were looked for.
+    The class has the initial rows of one flow; each table has columns of its own. opener: the side that opened the
+    connection, then the client. beginning: whether the connection begins by a SYN or by data (`stream_starts`).
+    begin_packet, begin_arrival: the packet that opens the connection, and how many packets of the flow came before it.
+    detection: whether the client is known (`undecided_flows`). decided_at: the moment at which it was found, if that
+    was after its first bytes. closed_by: the packet that shows an ended connection to be over. starts_known: whether
+    `start_seq` is known from a SYN, or is the lowest number that was seen. known_from: the first packet for which the
+    start is known. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames
+    were looked for.
     """
 
     first_ts = _by_flow(2**63 - 1)

@@ -1,0 +1,88 @@
+"""Payload that the index holds for a flow is released when columns cannot read the flow any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kwire.capture.index.flows import side_scan, undecided_flows
+from kwire.capture.kafka.client_detection import UndecidedBudget
+from kwire.capture.kafka.frame_resync import PartialFrameBudget
+from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
+from tests.support.captures.index_captures import (
+    assert_rows_of_pipeline,
+    request_bytes,
+    response_bytes,
+    split_segment,
+    tcp_payload,
+    unclean_reasons,
+)
+
+pytestmark = pytest.mark.parametrize("span_size", [1_024], indirect=True)
+
+MINUTE_NS = 60_000_000_000
+
+
+def open_again(packets: list[CapturedPacket]) -> CapturedPacket:
+    """The packet that opens a second connection between the endpoints, so that the flow is not clean."""
+    (syn, *_) = CapturedConnection(isn=(70_000, 90_000), start=packets[-1].ts).open().packets
+    return syn
+
+
+def without_a_whole_header(port: int = 40_000) -> list[CapturedPacket]:
+    """A connection whose client is not found before its end."""
+    connection = CapturedConnection(("127.0.0.1", port)).open()
+    for number in range(30):
+        connection.exchange(request_bytes(number), response_bytes(number))
+    return [packet for each in connection.packets[3:] for packet in split_segment(each, 9)]
+
+
+def with_open_searches() -> list[CapturedPacket]:
+    """A connection in whose directions no frame is found behind the first ones."""
+    connection = CapturedConnection().open().exchange(request_bytes(0), response_bytes(0))
+    for _ in range(20):
+        connection.send_client_bytes(b"\xff" * 100).send_server_bytes(b"\xff" * 100)
+    return connection.packets
+
+
+def later(packets: list[CapturedPacket]) -> list[CapturedPacket]:
+    return [packet._replace(ts=packet.ts + MINUTE_NS) for packet in packets]
+
+
+def test_flows_without_a_client_that_are_left_to_the_pipeline_do_not_count(
+    span_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = without_a_whole_header()
+    held_size = sum(len(tcp_payload(packet)) for packet in left)
+    capture = build_pcap([*left, open_again(left), *later(without_a_whole_header(40_002))])
+    monkeypatch.setattr(undecided_flows, "HELD_SIZE_MAX", held_size + held_size // 2)
+
+    assert unclean_reasons(capture) == ["reuse", "clean"]
+    assert_rows_of_pipeline(capture)
+
+
+@pytest.mark.parametrize("build_packets", [without_a_whole_header, with_open_searches])
+def test_no_payload_is_held_for_flows_that_are_left_to_the_pipeline(
+    build_packets: Callable[[], list[CapturedPacket]], span_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: dict[str, list[int]] = {"undecided": [], "partial": []}
+
+    class UndecidedSizes(UndecidedBudget):
+        def __setattr__(self, name: str, value: int) -> None:
+            super().__setattr__(name, value)
+            sizes["undecided"].append(self.size)
+
+    class PartialSizes(PartialFrameBudget):
+        def __setattr__(self, name: str, value: int) -> None:
+            super().__setattr__(name, value)
+            sizes["partial"].append(self.size)
+
+    monkeypatch.setattr(undecided_flows, "UndecidedBudget", UndecidedSizes)
+    monkeypatch.setattr(side_scan, "PartialFrameBudget", PartialSizes)
+    packets = build_packets()
+    other = CapturedConnection(("127.0.0.1", 40_002)).open().exchange(request_bytes(0), response_bytes(0))
+
+    assert unclean_reasons(build_pcap([*packets, open_again(packets), *later(other.packets)])) == ["reuse", "clean"]
+    assert max(sizes["undecided"] + sizes["partial"]) > len(packets)
+    assert (sizes["undecided"][-1], sizes["partial"][-1]) == (0, 0)
