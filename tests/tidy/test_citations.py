@@ -15,6 +15,7 @@ _RULES = re.compile(r"share-semantics((?:(?:,| and| to)? \d{1,2}(?:\.\d{1,2})?)+
 _NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2})?")
 _PATH = re.compile(r"(?<![\w./-])((?:docs|tests|tools|schemas)/[\w./-]*\w)(?:#([\w.-]+))?")
 _LINK = re.compile(r"\]\(([^)#:\s]*)#([\w.-]+)\)")
+_PAGE_LINK = re.compile(r"\]\(([^)#:\s]+\.md)(?:#[\w.-]+)?\)")
 #: Placeholders such as NAME.json, and prefixes of several names.
 _PLACEHOLDER = re.compile(r"NAME|_$")
 #: Citations of documents that are not part of the project.
@@ -81,6 +82,15 @@ def test_every_cited_section_exists() -> None:
 
     missing = {f"{name}: {path}#{anchor}" for name, path, anchor in cited if anchor not in _anchors(path)}
     assert sorted(missing) == []
+
+
+def test_a_page_that_the_site_includes_links_only_to_pages_of_the_site() -> None:
+    included = re.findall(r"\{include\} \.\./(\S+\.md)", "\n".join(_texts().values()))
+    links = [(name, target) for name in included for target in _PAGE_LINK.findall(_texts()[name])]
+
+    assert len(included) > 1
+    assert len(links) > 10
+    assert [f"{name}: {target}" for name, target in links if not target.startswith("docs/")] == []
 
 
 def test_no_unpublished_document_is_cited() -> None:
