@@ -26,6 +26,8 @@ from mockbroker.state.storage.log_config import TopicConfigs
 #: Elections of which a crash of the machine may have lost the records, at most: a larger epoch is damage.
 _EPOCHS_AHEAD_MAX = 10_000
 _METADATA_FOLDER = ("__cluster_metadata", 0)
+#: What `_measure_log` returns where there is no folder.
+_NO_FOLDER = (-1, -1)
 
 
 class DiskLogs:
@@ -84,15 +86,17 @@ class DiskLogs:
         paths = [self._services.folder_of(node_id, identity.folder_name) for node_id in node_ids]
         try:
             first = paths[0] if self.leader_is_first else None
-            paths.sort(key=lambda path: (path == first, self._measure_log(path, topic_id)), reverse=True)
+            sizes = {path: self._measure_log(path, topic_id) for path in paths}
+            paths.sort(key=lambda path: (path == first, sizes[path]), reverse=True)
             folders = ReplicaFolders(self._services.open_files, paths, self._services.report)
             for folder in folders.folders:  # A replica whose files could not be linked has none.
                 self._services.files.create_folder(folder)
-            stored = self._stored[folders.first.split("/")[0]]
             key = (topic_name, partition_index)
+            stored = self._stored[folders.first.split("/")[0]]
+            stored = stored.of_topic(key, topic_id, has_folder=sizes[folders.first] != _NO_FOLDER)
             options = self._load_options(stored, identity, node_ids[0], leader_epoch, now_ms)
             files, state = load_partition_files(
-                identity, folders, self._services, options, self._stored_log(stored, key, topic_id)
+                identity, folders, self._services, options, self._stored_log(stored, key)
             )
             folders.create_folders()
             if not folders.exists(properties.PARTITION_METADATA):
@@ -147,13 +151,12 @@ class DiskLogs:
         node_id = self._node_ids.get(path.split("/", maxsplit=1)[0])
         return read_int(self._configs.topic(topic_name, node_id), "file.delete.delay.ms")
 
-    def _stored_log(self, stored: StoredOffsets, key: tuple[str, int], topic_id: bytes) -> StoredLog:
-        summary = stored.summaries.get(key)
+    def _stored_log(self, stored: StoredOffsets, key: tuple[str, int]) -> StoredLog:
         return StoredLog(
             log_start=stored.log_starts.get(key, 0),
             high_watermark=stored.high_watermarks.get(key),
             clean_end=stored.recovery_points.get(key) if self._is_clean else None,
-            summary=summary if summary is not None and summary.topic_id == topic_id else None,
+            summary=stored.summaries.get(key),
         )
 
     def _load_options(
@@ -186,7 +189,7 @@ class DiskLogs:
         files = self._services.files
         node, name = path.split("/")
         if name not in files.list_names(node):
-            return -1, -1
+            return _NO_FOLDER
         metadata_path = f"{path}/{properties.PARTITION_METADATA}"
         data = files.read_file(metadata_path)
         found_id = topic_id if data is None else properties.read_partition_metadata(data, metadata_path)
@@ -194,7 +197,7 @@ class DiskLogs:
             self._mend_topic_id(metadata_path, found_id, topic_id)
         elif found_id != topic_id:
             self._services.report(f"{path}: of another topic; renamed to {self._services.set_aside(path)}")
-            return -1, -1
+            return _NO_FOLDER
         parsed = [names.parse_file_name(one) for one in files.list_names(path)]
         last = max((one[0] for one in parsed if one is not None and one[1] == names.LOG), default=-1)
         if last < 0:
@@ -220,6 +223,8 @@ class DiskLogs:
 
     def _forget(self, key: tuple[str, int]) -> None:
         del self._partitions[key]
+        for stored in self._stored.values():
+            stored.forget_log(key)
         self._services.schedule.mark_changed()
 
     def _write_checkpoints(self) -> None:

@@ -17,7 +17,7 @@ from mockbroker.log_directory.formats.log_summaries import (
     write_summaries,
 )
 
-Offsets = Mapping[tuple[str, int], int]
+Offsets = dict[tuple[str, int], int]
 
 
 class StoredOffsets(NamedTuple):
@@ -28,6 +28,20 @@ class StoredOffsets(NamedTuple):
     high_watermarks: Offsets
     cleaned_offsets: Offsets
     summaries: Summaries
+
+    def of_topic(self, key: tuple[str, int], topic_id: bytes, *, has_folder: bool) -> StoredOffsets:
+        """These offsets for the log of a topic; none if they are those of another topic that had its name.
+
+        Args: has_folder: whether the log has a folder already; without summaries only that shows it.
+        """
+        summary = self.summaries.get(key)
+        is_same = has_folder if summary is None else summary.topic_id == topic_id
+        return self if is_same else StoredOffsets({}, {}, {}, {}, {})
+
+    def forget_log(self, key: tuple[str, int]) -> None:
+        """Remove the offsets of a log that is deleted."""
+        for offsets in self:
+            offsets.pop(key, None)
 
 
 class OffsetCheckpoints:

@@ -6,7 +6,7 @@ Text: a line with the version, a line for each log, and one with the CRC-32C of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kwire.records import checksum
@@ -54,7 +54,7 @@ class LogSummary(NamedTuple):
         return len(indexed) == self.aborted_count and _crc_of(indexed) == self.aborted_crc
 
 
-Summaries = Mapping[tuple[str, int], LogSummary]
+Summaries = dict[tuple[str, int], LogSummary]
 
 
 def write_summaries(summaries: Summaries) -> bytes:
