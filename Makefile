@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help constraints demo test quick test-changed test-python test-lowest coverage check format generate docs sim oracle oracle-early foreign \
-	fuzz-oracle sanitize kill-test bench bench-compare clean
+	fuzz-oracle fuzz-captures sanitize kill-test bench bench-compare clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ fuzz-oracle: $(READY)  ## Compare random requests with a real Apache Kafka: make
 sanitize: $(READY)  ## Fuzz the accelerator, built with AddressSanitizer and UBSan: make sanitize SECONDS=1800.
 	@$(BIN)/python -m tests.kwire.accelerator.sanitize tests.kwire.accelerator.differential \
 		--messages 1000000000 --seconds $(or $(SECONDS),60) --seed $(or $(SEED),$(shell date +%j))
+
+fuzz-captures: $(READY)  ## Read random mutations of captures in every way: make fuzz-captures CAPTURES=100000 SEED=7.
+	@$(BIN)/python -m tests.kwire.capture.mutations --captures $(or $(CAPTURES),1000) $(if $(SEED),--seed $(SEED))
 
 kill-test: $(READY)  ## Kill a broker with a data directory under load: make kill-test KILLS=1000 SEED=7 MODE=real.
 	@$(BIN)/python -m tests.durability.kill --kills $(or $(KILLS),50) --seed $(or $(SEED),1) --mode $(or $(MODE),node)
