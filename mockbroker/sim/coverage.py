@@ -36,10 +36,11 @@ ADMIN_ACTIONS = _OFFSET_ACTIONS + _GROUP_ACTIONS + _TOPIC_ACTIONS + _CLUSTER_ACT
 _QUEUE_SITUATIONS = (
     "dead-lettered",
     "dead-lettered twice",
-    "dead letter left out",
     "archiving resumed",
     "queue changed",
 )
+#: What a disturbance excuses: counted, and need not occur.
+_QUEUE_EXCUSES = ("dead letter left out",)
 _QUEUE_EVENTS = (RecordEvent.DEAD_LETTER, RecordEvent.ARCHIVE)
 
 _CLIENT_FAULTS = ("call delayed", "request lost", "response lost", "client crashed")
@@ -98,7 +99,7 @@ class Coverage:
             if has_queues or event not in _QUEUE_EVENTS
         ]
         names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS)
-        names += _QUEUE_SITUATIONS if has_queues else ()
+        names += (*_QUEUE_SITUATIONS, *_QUEUE_EXCUSES) if has_queues else ()
         names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES, *_DISK_ANSWERS, *_DISK_EXCUSES) if on_disk else ()
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
         self.absent = _absent_names(rules, dialect) if dialect is not None else []
@@ -119,7 +120,7 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """The names that never occurred, without those that need not occur."""
-        optional = (*DEFECTS, *_DISK_EXCUSES, *self.absent)
+        optional = (*DEFECTS, *_QUEUE_EXCUSES, *_DISK_EXCUSES, *self.absent)
         expected = [name for name in self.counts if name not in optional]
         return [name for name in expected if self.counts[name] == 0]
 

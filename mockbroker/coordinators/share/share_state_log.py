@@ -18,6 +18,7 @@ from mockbroker.cluster_services.inter_broker import NotReady
 from mockbroker.coordinators.loading import PartitionLoads
 from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
+from mockbroker.log.subjects import STORAGE
 from mockbroker.state.metadata.cluster_image import TopicChange
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
@@ -39,6 +40,9 @@ _REFUSED_BY_STATE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
+
+#: How soon a deletion that waits for replicas is tried again.
+_RETRY_MS = 20
 
 T = TypeVar("T")
 
@@ -156,8 +160,9 @@ class ShareStateLog:
                 self.loading.start(shard, partial(self._load, topic, shard), now_ms=now_ms)
 
     def close(self) -> None:
-        """The broker has ended: cancel all loads."""
+        """The broker has ended: cancel all loads and deletions."""
         self.loading.close()
+        self._snapshots.clear()
 
     def _led_partitions(self, topic: Topic) -> set[int]:
         return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
@@ -166,7 +171,10 @@ class ShareStateLog:
         self._snapshots[shard] = {}
         self.schedule_maintenance(now_ms=now_ms)
         try:
-            for offset, fact in _read_facts(self._logs.find_log(topic.topic_id, shard), self._records):
+            log = self._logs.find_log(topic.topic_id, shard)
+            # Not all of it may be committed yet.
+            self._latest[shard] = LogPosition(topic.topic_id, shard, log.end_offset)
+            for offset, fact in _read_facts(log, self._records):
                 self._track_snapshot(shard, offset, fact)
                 self.coordinator.replay_record(fact)
         except KafkaError:
@@ -259,25 +267,40 @@ class ShareStateLog:
             if not is_on or (rules.snapshots_cold_state and self.coordinator.has_recent_states()):
                 self._snapshot_task.schedule(self._interval_ms(self._snapshot_task.name), now_ms)
         if self._pruning_task.take_due(now_ms):
-            is_left = is_on and not rules.compacts_state_topic and not self._prune()
+            is_left = is_on and not rules.compacts_state_topic and not self._prune(now_ms)
             if is_left or not is_on:
                 self._pruning_task.schedule(self._interval_ms(self._pruning_task.name), now_ms)
 
-    def _prune(self) -> bool:
+    def _prune(self, now_ms: int) -> bool:
         """Delete redundant records. Returns: whether none is left for the next time."""
         is_complete = True
-        topic = self._cluster.metadata.topic(_TOPIC_NAME)
-        for shard, offsets in self._snapshots.items() if topic is not None else ():
+        for shard, offsets in self._snapshots.items():
             redundant = min(offsets.values(), default=0)
             if redundant > 0 and redundant != self._pruned.get(shard):
-                assert topic is not None
-                # Records above the high watermark, and those that another node leads, are left for the next time.
-                try:
-                    self._logs.find_log(topic.topic_id, shard).delete_records_before(redundant)
-                    self._pruned[shard] = redundant
-                except KafkaError:
-                    is_complete = False
+                self._prune_when_committed(shard, redundant, now_ms)
+                is_complete &= self._pruned.get(shard) == redundant
         return is_complete
+
+    def _prune_when_committed(self, shard: int, redundant: int, since_ms: int) -> None:
+        """Delete the records before an offset, unless the snapshots that replace them are not committed in time.
+
+        Source: Kafka's ShareCoordinatorService.performRecordPruning, an operation that waits as `execute` describes.
+        """
+        loaded, written = self._snapshots[shard], self._latest[shard]
+
+        def attempt(now_ms: int) -> None:
+            if self._snapshots.get(shard) is not loaded:
+                return
+            try:
+                if self.replication_error(written, since_ms=since_ms, now_ms=now_ms) is None:
+                    self._logs.find_log(written.topic_id, shard).delete_records_before(redundant)
+                    self._pruned[shard] = redundant
+            except NotReady:
+                self._cluster.inter_broker.schedule(_RETRY_MS, attempt, now_ms=now_ms, owner=self._logs.node_id)
+            except KafkaError as error:
+                STORAGE.debug("records before offset %(offset)s stay: %(error)s", offset=redundant, error=error.message)
+
+        attempt(since_ms)
 
     def _interval_ms(self, task: str) -> int:
         return self._config.integer(f"share.coordinator.{task}.interval.ms")

@@ -41,3 +41,7 @@ def test_no_invariant_breaks_on_a_disk_that_fails(seed: int) -> None:
 
 def test_a_record_that_a_former_leader_has_compacted_is_not_due() -> None:
     run(2950885463, replicates=True)
+
+
+def test_a_snapshot_replaces_earlier_records_when_it_is_committed() -> None:
+    run(3500000149, replicates=True)

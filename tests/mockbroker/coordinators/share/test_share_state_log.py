@@ -309,3 +309,48 @@ def test_7_5_what_lies_above_the_high_watermark_is_pruned_later() -> None:
     broker.advance(INTERVAL_MS)
 
     assert broker.log.start_offset > 0
+
+
+def test_7_5_nothing_is_pruned_before_the_snapshots_that_replace_it_are_committed(broker: StateBroker) -> None:
+    """Source: Kafka 4.3.0, ShareCoordinatorService.performRecordPruning and CoordinatorRuntime.waitForPendingWrites."""
+    broker.initialize()
+    broker.write(0, 4, start=0, count=5)
+    broker.log.hold_high_watermark(2)
+    broker.advance(INTERVAL_MS)
+    assert [(offset, name) for offset, name, _ in broker.records()] == [(0, "ShareSnapshot"), (1, "ShareUpdate")]
+    broker.log.hold_high_watermark(None)
+    broker.advance(20)
+
+    assert [(offset, name) for offset, name, _ in broker.records()] == [(2, "ShareSnapshot")]
+
+
+def test_7_5_a_pruning_that_waits_ends_with_the_leadership(broker: StateBroker) -> None:
+    """Its node may lead again soon, with another log behind the same offset."""
+    broker.initialize()
+    broker.write(0, 4, start=0, count=5)
+    broker.log.hold_high_watermark(2)
+    broker.advance(INTERVAL_MS)
+    first = broker.coordinator
+    for leader in ((first + 1) % 3, first):
+        broker.core.move_leader(TOPIC, broker.shard, broker.now_ms, to=leader)
+    broker.advance(1)
+    broker.log.hold_high_watermark(None)
+    broker.advance(20)
+
+    assert broker.coordinator == first
+    assert broker.log.start_offset == 0
+
+
+def test_7_5_what_is_loaded_is_not_read_before_it_is_committed(broker: StateBroker) -> None:
+    """Source: Kafka 4.3.0, CoordinatorLoaderImpl: the last written offset is the end of the log."""
+    broker.initialize()
+    broker.write(0, 0, start=0)
+    broker.core.move_leader(TOPIC, broker.shard, broker.now_ms, to=(broker.coordinator + 1) % 3)
+    broker.log.hold_high_watermark(1)
+    broker.advance(1)
+    assert broker.call(broker.read_request, 0, connection="reader", node=broker.coordinator) is None
+    broker.log.hold_high_watermark(None)
+    broker.write(1, 1, start=0)
+
+    row = broker.take_response("reader").results[0].partitions[0]
+    assert [(batch.first_offset, batch.last_offset) for batch in row.state_batches] == [(0, 0)]
