@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -45,6 +46,24 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests for `--dist worksteal`, whose processes each begin with an equal part of the list.
+
+    The first process begins with the tests with Spark, so that not each process starts a session; the second one with
+    those of real clients, which wait longest.
+    """
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    with_clients = {item.path for item in items if item.get_closest_marker("client")} - with_spark
+    items.sort(key=lambda item: item.path not in with_spark)
+    spark_count = sum(item.path in with_spark for item in items)
+    part_size = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    clients = [item for item in items if item.path in with_clients]
+    others = [item for item in items if item.path not in with_clients]
+    start = max(spark_count, part_size)
+    items[:] = [*others[:start], *clients, *others[start:]]
 
 
 @pytest.fixture(autouse=True)

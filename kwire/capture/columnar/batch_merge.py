@@ -102,11 +102,13 @@ class BatchSorter:
             # Fewer rows are buffered if they are large.
             kept //= 2
             count = int(starts[-kept]) if kept else due
-        rest = table.slice(count).combine_chunks().to_batches()
-        ordered = order[count:]
-        kept_outcomes = None if outcome is None else outcome[ordered]
-        self._buffered = [RowBatch(part, ts[ordered], offset[ordered], kept_outcomes) for part in rest]
-        yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
+        if count < len(table):
+            rest = table.slice(count).combine_chunks().to_batches()
+            ordered = order[count:]
+            kept_outcomes = None if outcome is None else outcome[ordered]
+            self._buffered = [RowBatch(part, ts[ordered], offset[ordered], kept_outcomes) for part in rest]
+        if count:
+            yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
 
 
 def row_time(row: Row) -> int:

@@ -50,15 +50,19 @@ class MessageBatches:
             for outcomes, until in streamed.outcomes_until(int(exchanges.request.frame.ts.max())):
                 built, rows = self._format_outcomes(outcomes)
                 other_rows += rows
-                batches += [*built, row_batch(other_rows, self._columns, row_count)]
+                batches += [*built, *self._row_batches(other_rows, row_count)]
                 yield from sorter.add_batches(batches, until=until)
                 row_count += len(other_rows)
                 batches, other_rows = [], []
         for outcomes, until in streamed.outcomes_until(NO_TIME_LIMIT):
             built, rows = self._format_outcomes(outcomes)
-            yield from sorter.add_batches([*built, row_batch(rows, self._columns, row_count)], until=until)
+            yield from sorter.add_batches([*built, *self._row_batches(rows, row_count)], until=until)
             row_count += len(rows)
         yield from sorter.add_batches([], window=0)
+
+    def _row_batches(self, rows: list[Row], first: int) -> list[RowBatch]:
+        """The batch of rows that were built one by one, if there are any. Args: first: how many preceded them."""
+        return [row_batch(rows, self._columns, first)] if rows else []
 
     def _format_part(self, part: int, exchanges: ExchangeColumns) -> tuple[list[RowBatch], list[Row]]:
         """The rows of a part: those that are built by columns, and those that are built one by one."""

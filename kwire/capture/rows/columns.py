@@ -6,6 +6,7 @@ declarations. Functions that compute values are found by name; CONTRIBUTING.md h
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kwire.capture.model import RowIssue
@@ -249,6 +250,7 @@ def columns_with(trait: Trait) -> frozenset[str]:
     return frozenset(column.name for columns in LEVELS.values() for column in columns if trait in column.traits)
 
 
+@cache
 def arrow_schema(level: str) -> pa.Schema:
     """The Arrow schema of a level. Needs pyarrow."""
     pa = require_pyarrow()

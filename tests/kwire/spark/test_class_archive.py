@@ -107,13 +107,16 @@ def test_it_is_complete_only_when_its_jvm_has_written_it(tmp_path: Path) -> None
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_second_jvm_takes_classes_of_spark_from_the_archive_of_the_first(tmp_path: Path) -> None:
+    from kwire.spark.spark_session import SHORT_JOB_OPTIONS  # Needs PySpark.
+
     found = find_java()
     archive = find_archive(found, {ENVIRONMENT_VARIABLE: str(tmp_path / "with space.jsa")})
     assert archive is not None
 
     def run_jvm(options: str, log: str) -> int:
         """Run a small program of Spark. Returns: how many of its classes are from the archive."""
-        command = [str(found.home / "bin" / "java"), *shlex.split(options), f"-Xlog:class+load:file={tmp_path / log}"]
+        java = [str(found.home / "bin" / "java"), *shlex.split(SHORT_JOB_OPTIONS)]
+        command = [*java, *shlex.split(options), f"-Xlog:class+load:file={tmp_path / log}"]
         jars = Path(pyspark.__file__).parent / "jars"
         program = ["-cp", f"{jars}/*", "org.apache.spark.deploy.SparkSubmit", "--version"]
         completed = subprocess.run([*command, *program], capture_output=True, text=True, timeout=170, check=False)

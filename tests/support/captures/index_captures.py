@@ -178,6 +178,25 @@ def copy_connections(path: Path, count: int, *, noise: float = 0.0) -> bytes:
     return build_pcap(sorted(out, key=lambda each: each.ts))
 
 
+#: So many captures are joined by tests of each way to damage one: reading a small one takes most of its time for no
+#: packet in particular.
+TOGETHER = 12
+
+
+def join_captures(captures: Iterable[list[CapturedPacket]]) -> bytes:
+    """One capture of up to 65,536 others that end at the same time; each has IPv4 addresses of its own."""
+    parts = [packets for packets in captures if packets]
+    end = max(packets[-1].ts for packets in parts)
+    out = []
+    for number, packets in enumerate(parts):
+        octets, later = struct.pack(">H", number), end - packets[-1].ts
+        for captured in packets:
+            data = captured.data
+            moved = data[:13] + octets + data[15:17] + octets + data[19:]
+            out.append(captured._replace(ts=captured.ts + later, data=moved))
+    return build_pcap(sorted(out, key=lambda captured: captured.ts))
+
+
 def lose_packets(capture: bytes, share: float, *, snaplen: int = 1 << 18) -> bytes:
     """A pcap file of nanoseconds without a share of its packets, and with the others cut to a size."""
     chance, at, parts = random.Random(3), 24, [capture[:24]]

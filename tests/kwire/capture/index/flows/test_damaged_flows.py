@@ -19,8 +19,10 @@ from tests.support.captures.capture_files import (
     read_ip_packets,
 )
 from tests.support.captures.index_captures import (
+    TOGETHER,
     assert_rows_of_pipeline,
     copy_connections,
+    join_captures,
     lose_packets,
     request_bytes,
     response_bytes,
@@ -100,11 +102,13 @@ def without(packets: list[CapturedPacket], *places: int) -> bytes:
 @pytest.mark.slow
 def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
     packets = build_exchanges(60).close().packets
+    damaged = [packets[:place] + packets[place + 1 :] for place in range(len(packets))]
 
-    for place in range(len(packets)):
-        capture = without(packets, place)
-        assert unclean_reasons(capture) == ["clean"], place
-        assert_rows_of_pipeline(capture)
+    for first in range(0, len(damaged), TOGETHER):
+        for captures in (damaged[first : first + 1], damaged[first : first + TOGETHER]):
+            capture = join_captures(captures)
+            assert unclean_reasons(capture) == ["clean"] * len(captures), first
+            assert_rows_of_pipeline(capture)
 
 
 @pytest.mark.slow

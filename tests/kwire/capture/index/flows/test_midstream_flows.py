@@ -19,9 +19,11 @@ from tests.support.captures.capture_files import CapturedConnection, build_pcap,
 from tests.support.captures.index_captures import (
     FILES,
     IMPAIRED,
+    TOGETHER,
     assert_rows_of_pipeline,
     batch_rows,
     connection_with_exchanges,
+    join_captures,
     keep_direction,
     request_bytes,
     response_bytes,
@@ -49,9 +51,11 @@ def assert_same(
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
 def test_captures_that_begin_at_any_packet_have_the_rows_of_the_pipeline(path: Path) -> None:
     packets = read_ip_packets(path)
+    beginnings = [packets[cut:] for cut in range(1, len(packets))]
 
-    for cut in range(1, len(packets)):
-        assert_same(build_pcap(packets[cut:]))
+    for first in range(0, len(beginnings), TOGETHER):
+        assert_same(build_pcap(beginnings[first]))
+        assert_same(join_captures(beginnings[first : first + TOGETHER]))
 
 
 @pytest.mark.parametrize("level", ["messages", "partitions", "share_acks"])
