@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kwire.capture.index.flows.message_columns import TOKEN
 from kwire.capture.kafka.exchange import Client
 from kwire.capture.kafka.exchange_pairing import IDENTIFYING_API_KEYS
 from kwire.capture.kafka.message_decoder import API_VERSIONS, MessageDecoder
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from kwire.capture.index.flows.message_columns import ExchangeColumns
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
-_CORRELATION_ID_SIZE = 4
 _NO_CLIENT = Client()
 _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 
@@ -38,39 +39,57 @@ class ClientMap:
         self._bodies = bodies
         self._positions: dict[int, list[tuple[int, int]]] = {}
         self._clients: dict[int, list[Client]] = {}
+        self._mechanisms: dict[int, list[tuple[tuple[int, int], str]]] = {}
         identifying: dict[int, list[_IdentifyingExchange]] = {}
         for part in (*range(len(index.spans)), -1):
             exchanges = index.read_exchanges(part)
-            is_identifying = np.isin(exchanges.request.api_key, IDENTIFYING_API_KEYS) & chosen[exchanges.flow]
-            for flow, row in _exchange_rows(exchanges.select(np.nonzero(is_identifying)[0])):
+            request = exchanges.request
+            is_identifying = np.isin(request.api_key, IDENTIFYING_API_KEYS) | ((request.marks & TOKEN) > 0)
+            chosen_rows = np.nonzero(is_identifying & chosen[exchanges.flow])[0]
+            for flow, row in _exchange_rows(exchanges.select(chosen_rows)):
                 identifying.setdefault(flow, []).append(row)
         for flow, rows in identifying.items():
             self._track_client(flow, sorted(rows))
 
-    def client_at(self, flow: int, completed_by: int, offset: int) -> Client:
-        """What is known of the client of a flow at a packet, as of `completing_packets`, and an offset."""
+    def client_at(self, flow: int, moment: int, offset: int) -> Client:
+        """What is known of the client of a flow at a place, as of `completing_places`."""
         positions = self._positions.get(flow)
         if positions is None:
             return _NO_CLIENT
-        at = bisect_right(positions, (completed_by, offset)) - 1
+        at = bisect_right(positions, (moment, offset)) - 1
         return self._clients[flow][at] if at >= 0 else _NO_CLIENT
 
-    def single_client(self, flow: int) -> tuple[Client, int]:
-        """The first client of a flow, and the packet from which on it is known; -1 if the client changes."""
+    def mechanism_at(self, flow: int, moment: int, offset: int) -> str | None:
+        """The SASL mechanism that a flow names before the request at a place."""
+        mechanisms = self._mechanisms.get(flow, [])
+        at = bisect_left(mechanisms, (moment, offset), key=itemgetter(0)) - 1
+        return mechanisms[at][1] if at >= 0 else None
+
+    def single_client(self, flow: int) -> tuple[Client, tuple[int, int]]:
+        """The first client of a flow, and the place from which on it is known; (-1, -1) if the client changes."""
         clients = self._clients.get(flow)
         if clients is None:
-            return _NO_CLIENT, 0
-        return clients[0], self._positions[flow][0][0] if len(clients) == 1 else -1
+            return _NO_CLIENT, (0, 0)
+        return clients[0], self._positions[flow][0] if len(clients) == 1 else (-1, -1)
 
     def _track_client(self, flow: int, rows: list[_IdentifyingExchange]) -> None:
         client, mechanism = Client(), None
-        for position, api_key, request_range, response_range, response_packet in rows:
-            request = self._decoder.decode_request(self._read_frame(request_range, is_request=True))
+        for position, api_key, request_range, response_range, completing_place in rows:
+            frame = self._read_frame(request_range, is_request=True)
+            if api_key < 0:
+                # A token.
+                principal = find_principal(mechanism, frame.data)
+                if principal is not None:
+                    client = replace(client, principal=principal)
+                    self._add_client(flow, position, client)
+                continue
+            request = self._decoder.decode_request(frame)
             body = request.body
             if body is None:
                 continue
             if api_key == _SASL_HANDSHAKE:
-                mechanism = getattr(body, "mechanism", None)
+                mechanism = str(getattr(body, "mechanism", ""))
+                self._mechanisms.setdefault(flow, []).append((position, mechanism))
             elif api_key == API_VERSIONS and request.version >= 3:
                 name, version = getattr(body, "client_software_name", ""), getattr(body, "client_software_version", "")
                 client = replace(client, software_name=name or None, software_version=version or None)
@@ -80,7 +99,7 @@ class ClientMap:
                 principal = find_principal(mechanism, bytes(getattr(body, "auth_bytes", b"")))
                 if principal is not None and getattr(response.body, "error_code", 1) == 0:
                     client = replace(client, principal=principal)
-                    self._add_client(flow, (response_packet, 0), client)
+                    self._add_client(flow, completing_place, client)
 
     def _add_client(self, flow: int, position: tuple[int, int], client: Client) -> None:
         clients = self._clients.setdefault(flow, [])
@@ -94,13 +113,14 @@ class ClientMap:
         return Frame(_NO_FLOW, is_request, 0, 0, 0, frame_range.size, data, damage[0] if damage else None)
 
 
-def completing_packets(exchanges: ExchangeColumns) -> Ints:
-    """The packet that completed each exchange, also where the client side was found later (`completed_by`)."""
+def completing_places(exchanges: ExchangeColumns) -> tuple[Ints, Ints]:
+    """The place at which each exchange was complete, which orders those of one connection: a moment and an offset.
+
+    Where the client side was found later, this is before `ExchangeColumns.completed_by`.
+    """
     request, response = exchanges.request.frame, exchanges.response.frame
-    is_paired = (request.size >= 0) & (response.size >= 0)
-    # Without a correlation id a response waits for no request.
-    is_alone = is_paired | ((request.size < 0) & (response.size < _CORRELATION_ID_SIZE))
-    return np.where(is_alone, np.maximum(request.completed_by, response.completed_by), exchanges.completed_by)
+    offset = np.where(response.completed_by >= request.completed_by, response.offset, request.offset)
+    return np.maximum(request.completed_by, response.completed_by), offset
 
 
 class _FrameRange(NamedTuple):
@@ -112,21 +132,23 @@ class _FrameRange(NamedTuple):
 
 
 class _IdentifyingExchange(NamedTuple):
-    """An exchange that may identify the client, by its position: the packet that completed the request, its offset."""
+    """An exchange that may identify the client, by its position: when the request was complete, and its offset."""
 
     position: tuple[int, int]
     api_key: int
     request: _FrameRange
     response: _FrameRange
-    completed_by: int
+    completing_place: tuple[int, int]
 
 
 def _exchange_rows(exchanges: ExchangeColumns) -> Iterator[tuple[int, _IdentifyingExchange]]:
     """Each exchange with its flow."""
     request, response = exchanges.request.frame, exchanges.response.frame
     positions = zip(request.completed_by.tolist(), request.offset.tolist(), strict=True)
-    keys, completed_by = exchanges.request.api_key.tolist(), exchanges.completed_by.tolist()
-    rows = zip(positions, keys, _frame_ranges(request), _frame_ranges(response), completed_by, strict=True)
+    moments, offsets = completing_places(exchanges)
+    places = zip(moments.tolist(), offsets.tolist(), strict=True)
+    keys = exchanges.request.api_key.tolist()
+    rows = zip(positions, keys, _frame_ranges(request), _frame_ranges(response), places, strict=True)
     return zip(exchanges.flow.tolist(), map(_IdentifyingExchange._make, rows), strict=True)
 
 

@@ -119,7 +119,9 @@ class _DeferredColumns:
         )
         api_key, version, correlation_id, body, expects, number, in_flight = _columns(map(fields, requests), 7)
         frame = _frame_columns(request_frames, at[:count], np.ones(count, dtype=np.bool_))
-        request = RequestColumns(frame, api_key, version, correlation_id, zeros, body, expects, number, in_flight)
+        request = RequestColumns(
+            frame, api_key, version, correlation_id, zeros, body, expects, number, in_flight, marks=zeros
+        )
         frame = _frame_columns(response_frames, at[count:], answered)
         order_ok = np.full(count, -1, dtype=np.int64)
         order_ok[answered] = [bool(response.order_ok) for response in responses if response is not None]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.columnar.clients import completing_packets
+from kwire.capture.columnar.clients import completing_places
+from kwire.capture.index.flows.message_columns import DROPPED, DUPLICATE, TOKEN
 from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.kafka.exchange_pairing import NO_RESPONSE_REASONS
+from kwire.capture.kafka.exchange_pairing import (
+    NO_RESPONSE_REASONS,
+    add_duplicate_issue,
+    make_token_request,
+    make_token_response,
+)
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.model import Flow, Frame
 
@@ -39,33 +45,39 @@ class ExchangeBuilder:
         """Each exchange with the number of the packet that completed it."""
         request, response = exchanges.request, exchanges.response
         columns = [*self._with_file_packets(request.frame), *self._with_file_packets(response.frame)]
-        columns += [exchanges.flow, completing_packets(exchanges), request.number, request.in_flight]
-        columns += [request.expects_response, response.order_ok]
+        columns += [exchanges.flow, *completing_places(exchanges), request.number, request.in_flight]
+        columns += [request.expects_response, response.order_ok, request.marks]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for row, completed_by in zip(rows, exchanges.completed_by.tolist(), strict=True):
             yield completed_by, self._build_exchange(row)
 
     def _build_exchange(self, row: tuple[int, ...]) -> Exchange:
-        number, completed_by, count, in_flight, expects_response, order_ok = row[_RESPONSE:]
-        flow = self.build_flow(number)
+        number, moment, offset, count, in_flight, expects_response, order_ok, marks = row[_RESPONSE:]
+        flow, client = self.build_flow(number), self._clients.client_at(number, moment, offset)
         if row[5] < 0:
             # The request was not captured.
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
-            orphan = self._decoder.decode_response(frame, None)
-            return Exchange(flow, self._clients.client_at(number, completed_by, row[_REQUEST + 4]), None, orphan)
-        request = self._decoder.decode_request(self._read_frame(flow, row[:_REQUEST], is_request=True))
+            return Exchange(flow, client, None, self._decoder.decode_response(frame, None))
+        frame = self._read_frame(flow, row[:_REQUEST], is_request=True)
+        if marks & TOKEN:
+            request = make_token_request(frame, self._clients.mechanism_at(number, row[8], row[4]))
+        else:
+            request = self._decoder.decode_request(frame)
         request.number, request.in_flight, request.expects_response = count, in_flight, bool(expects_response)
+        if marks & DUPLICATE:
+            add_duplicate_issue(request)
         response = None
-        offset = row[4]
         if row[_REQUEST + 5] >= 0:
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
-            response = self._decoder.decode_response(frame, request)
-            response.order_ok = bool(order_ok)
-            offset = frame.offset
+            if marks & TOKEN:
+                response = make_token_response(frame)
+            else:
+                response = self._decoder.decode_response(frame, request)
+                response.order_ok = bool(order_ok)
         elif expects_response:
-            reason = END_REASONS[int(self._index.columns["flow.end_reason"][number])]
+            reason = "many" if marks & DROPPED else END_REASONS[int(self._index.columns["flow.end_reason"][number])]
             request.add_issue("no_response", NO_RESPONSE_REASONS[reason])
-        return Exchange(flow, self._clients.client_at(number, completed_by, offset), request, response)
+        return Exchange(flow, client, request, response)
 
     def _with_file_packets(self, frames: FrameColumns) -> FrameColumns:
         return frames._replace(packet=self._index.file_packet_numbers(frames.packet))

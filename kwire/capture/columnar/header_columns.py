@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
-from kwire.capture.columnar.clients import completing_packets
+from kwire.capture.columnar.clients import completing_places
 from kwire.capture.index.flows.frame_headers import first_flexible_versions
 from kwire.capture.model import CONNECTION_VALUES, Flow
 from kwire.capture.rows.column import HEADER_PHASES, Phase
@@ -93,16 +93,14 @@ class HeaderColumns:
         clients = self._clients()
         flow, inverse = np.unique(exchanges.flow, return_inverse=True)
         clients_of_flows = [clients.single_client(number) for number in flow.tolist()]
-        known_from = np.array([packet for _, packet in clients_of_flows], dtype=np.int64)[inverse]
         values = pa.array([getattr(client, name) for client, _ in clients_of_flows], type=pa.string())
-        completed_by = completing_packets(exchanges)
-        is_early = completed_by < known_from
+        places = np.array([place for _, place in clients_of_flows], dtype=np.int64).reshape(-1, 2)[inverse]
+        moment, offset = completing_places(exchanges)
+        is_early = (moment < places[:, 0]) | ((moment == places[:, 0]) & (offset < places[:, 1]))
         column = values.take(pa.array(inverse, mask=is_early))
-        if not (known_from < 0).any():
+        if not (places < 0).any():
             return column
-        response = exchanges.response.frame
-        offset = np.where(response.size >= 0, response.offset, exchanges.request.frame.offset)
-        rows = zip(exchanges.flow.tolist(), completed_by.tolist(), offset.tolist(), strict=True)
+        rows = zip(exchanges.flow.tolist(), moment.tolist(), offset.tolist(), strict=True)
         return pa.array([getattr(clients.client_at(*row), name) for row in rows], type=pa.string())
 
 

@@ -26,11 +26,12 @@ from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder
+from kwire.capture.kafka.detection import may_decrypt
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
 from kwire.capture.kafka.topic_naming import topic_naming_messages
-from kwire.capture.model import CaptureIssue, Segment
+from kwire.capture.model import CaptureIssue, Flow, Segment
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import make_row_builder, order_outcomes, order_rows, outcomes_from_segments
 from kwire.capture.series.file_names import assign_file_names
@@ -68,6 +69,10 @@ class ColumnarReader:
     def _has_default_frames(self) -> bool:
         """Whether frames are those for which indexes are built."""
         return self.options.edition == DEFAULT_EDITION and self.options.frame_size_max == FRAME_SIZE_MAX
+
+    @cached_property
+    def _may_decrypt(self) -> bool:
+        return may_decrypt(self.index.key_log(self.options.tls_keylog))
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -137,12 +142,13 @@ class ColumnarReader:
     ) -> Iterator[tuple[int, Outcome]]:
         """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
 
-        The gaps of clean flows, where the capture began inside a frame, are included.
+        The gaps of clean flows, where the capture began inside a frame, and those that are not Kafka are included.
         """
         options = replace(self.options, sessions=False)
         numbered = NumberedSegments(self._numbered_segments(issues=issues))
         outcomes = outcomes_from_segments(numbered, options, self.index.key_log(options.tls_keylog), level, decoder)
-        return merge(numbered.with_numbers(outcomes), self._numbered_gaps(), key=itemgetter(0))
+        found = numbered.with_numbers(outcomes), self._numbered_gaps(), self._numbered_others()
+        return merge(*found, key=itemgetter(0))
 
     def _numbered_segments(self, *, issues: bool) -> Iterator[tuple[int, Segment | CaptureIssue]]:
         """The segments for the streaming pipeline, each with its packet number in the index."""
@@ -154,6 +160,13 @@ class ColumnarReader:
         for row in self.index.gaps:
             if self.is_columnar[row.flow]:
                 yield row.completed_by, row.to_gap(self.exchange_builder.build_flow(row.flow))
+
+    def _numbered_others(self) -> Iterator[tuple[int, Outcome]]:
+        for row in self.index.others:
+            if self.is_columnar[row.flow]:
+                info, opener = self.index.flows[row.flow], int(self.index.openers[row.flow])
+                side, is_tls = opener if opener >= 0 else None, row.kind == "tls"
+                yield row.completed_by, row.to_outcome(Flow(info.key, 0, info.link, side, is_tls=is_tls, kind=row.kind))
 
     def _needed_exchanges(self, exchanges: ExchangeColumns) -> ExchangeColumns:
         """The exchanges that match the options or may name topics, and those with unusual headers."""
@@ -228,6 +241,9 @@ class ColumnarReader:
         if not self._has_default_frames:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
         is_columnar = chosen & index.is_clean
+        for row in index.others:
+            # A port that the user named may show that a connection is Kafka, and secrets what a TLS connection is.
+            is_columnar[row.flow] &= not ports and not (row.kind == "tls" and self._may_decrypt)
         is_streamed = chosen & ~is_columnar
         for number in np.nonzero(chosen)[0].tolist() if ports else ():
             is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]

@@ -16,6 +16,7 @@ from kwire.capture.index.index_writer import ClientIdNumbers, IndexWriter
 from kwire.capture.index.model import Index
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.header_pass import HeaderPass
+from kwire.capture.index.scan.packet_headers import endpoints_of_words
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
 
@@ -38,7 +39,7 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
     header_pass, ids, writer = HeaderPass(), FlowIds(), IndexWriter(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with CaptureFile(source) as file:
-        scanner, builder = open_scanner(file), FlowBuilder(file.read)
+        scanner, builder = open_scanner(file), FlowBuilder(file.read, lambda flow: endpoints_of_words(ids.words[flow]))
         state = ScanState(scanner.first)
         for span in scanner.read_spans(file.size, state):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
@@ -72,7 +73,8 @@ def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmen
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
-    writer.write_end({**flows, "words": words}, unanswered, end.fragments, builder.gaps(), fragmented)
+    rows = builder.gaps(), builder.other_connections()
+    writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows, fragmented=fragmented)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

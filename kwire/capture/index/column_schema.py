@@ -48,7 +48,9 @@ PACKET_TYPES = {
     "flow": "i4",
 }
 FRAME_TYPES = dict(zip(FrameColumns._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
-REQUEST_TYPES = dict(zip(RequestColumns._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
+REQUEST_TYPES = dict(
+    zip(RequestColumns._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4", "i1"), strict=True)
+)
 RESPONSE_TYPES = dict(zip(ResponseColumns._fields[1:], ("i4", "i1"), strict=True))
 FLOW_COLUMNS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "unclean_reason", "opener", "end_reason")
 # The parts of an index are its spans, by number, and what only the end of the capture completes.

@@ -13,6 +13,7 @@ from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.tcp.reassembly import OPEN_MAX
@@ -56,6 +57,7 @@ class IndexWriter:
         self._firsts = [0]
         self._lasts = [0]
         self._gaps: list[StreamGapRow] = []
+        self._others: list[OtherConnection] = []
 
     def write_span(
         self, extent: tuple[int, int], packets: dict[str, Ints], exchanges: ExchangeColumns, fragments: BodyFragments
@@ -82,14 +84,16 @@ class IndexWriter:
         unanswered: ExchangeColumns,
         fragments: BodyFragments,
         gaps: list[StreamGapRow],
+        others: list[OtherConnection],
+        *,
         fragmented: Sequence[bytes],
     ) -> None:
         """Write what is known at the end of the capture.
 
         Args: flows: the columns of all flows. unanswered, fragments: what the end completes, as in `write_span`. gaps:
-        of all flows. fragmented: payloads that came in IP fragments.
+        of all flows. others: flows that are not read as Kafka. fragmented: payloads that came in IP fragments.
         """
-        self._gaps = gaps
+        self._gaps, self._others = gaps, others
         self._write_fragments(fragments, len(self._spans))
         reasons = flows["unclean_reason"]
         if len(reasons) > OPEN_MAX:
@@ -106,8 +110,9 @@ class IndexWriter:
             self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
 
     def write_metadata(self, metadata: dict[str, Any]) -> None:
-        """Set the metadata of the index, with client ids, spans and gaps added."""
-        self.columns.metadata = {**metadata, "client_ids": self.clients.texts, "spans": self._spans, "gaps": self._gaps}
+        """Set the metadata of the index, with client ids, spans, gaps and other connections added."""
+        found = {"client_ids": self.clients.texts, "spans": self._spans, "gaps": self._gaps, "others": self._others}
+        self.columns.metadata = {**metadata, **found}
 
     def _write_fragments(self, fragments: BodyFragments, span: int) -> None:
         self.columns.add_column(f"{span}.fragments.at", fragments.at)

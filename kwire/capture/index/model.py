@@ -16,6 +16,7 @@ from kwire.capture.index.columns import Columns, PagedColumn
 from kwire.capture.index.flows.frame_columns import StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
@@ -80,6 +81,8 @@ class Index:
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in metadata["spans"]]
         self.gaps: list[StreamGapRow] = [StreamGapRow(*row) for row in metadata["gaps"]]
         """The bytes that were lost or skipped between frames."""
+        self.others = [OtherConnection(*row) for row in metadata["others"]]
+        """The flows that are not read as Kafka."""
         self.issues = [(number, CaptureIssue(*issue)) for number, issue in metadata["issues"]]
         """Issues of the capture, each with the number of the packet at which it was found."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -82,16 +83,18 @@ class SeriesIndex(Index):
         columns = Columns()
         writer = IndexWriter(columns)
         numbers: dict[FlowKey, int] = {}
+        keys: list[FlowKey] = []
         files = self.open_file()
         try:
-            builder = FlowBuilder(files.read)
+            builder = FlowBuilder(files.read, keys.__getitem__)
             for headers, flow, extent, times in self._chosen_packets(numbers):
+                keys += islice(numbers, len(keys), None)
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
                 result = builder.add_span(headers, flow, window, times)
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
-            words = [endpoint_words(low, high) for low, high in numbers]
+            words = [endpoint_words(low, high) for low, high in keys]
             write_flows(writer, builder, np.array(words, dtype=np.uint64).reshape(-1, 5))
         finally:
             files.close()

@@ -8,12 +8,12 @@ from kwire.capture.kafka import heuristics
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # A connection with this many bytes and no plausible request is not Kafka.
 UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
 # Limit for all undecided connections together. Beyond it the reduced size is the limit of each connection.
-UNDECIDED_TOTAL_MAX = 256 * 1024 * 1024
+UNDECIDED_TOTAL_MAX = 64 * 1024 * 1024
 _UNDECIDED_SIZE_REDUCED = 64 * 1024
 # Limit of packets and gaps, which need memory even if they contain few bytes.
 _UNDECIDED_COUNT_MAX = 65_536
@@ -23,6 +23,14 @@ _SEARCH_SIZE = 64 * 1024
 _SEARCH_GROWTH = 4
 NO_REQUEST = "the connection shows no plausible request"
 TLS_NOT_READ = "the connection speaks TLS; its content cannot be read"
+
+
+def describe_tls(detail: str, first_bytes: Iterable[bytes]) -> str:
+    """The detail of a TLS connection that was not decrypted. Args: first_bytes: of each side."""
+    is_half_tls = [heuristics.is_tls(first) for first in first_bytes].count(True) == 1
+    return detail + (
+        "; nothing answered in TLS, as where a TLS client speaks to a plaintext port" if is_half_tls else ""
+    )
 
 
 class UndecidedBudget:
@@ -48,8 +56,6 @@ class ClientDetection:
         """The bytes that it holds."""
         self.first_bytes = [b"", b""]
         """Of each side, as many as show whether it is Kafka or TLS."""
-        self.is_found_by_search = False
-        """Whether the client is the first one of `sides_with_requests`."""
         self._next_search_size = _SEARCH_SIZE
 
     @property
@@ -109,22 +115,18 @@ class ClientDetection:
         if isinstance(event, StreamData):
             self.first_bytes[event.side] = self.first_bytes[event.side] or event.payload[: heuristics.TLS_HEADER_SIZE]
 
-    def sides_with_requests(self) -> Iterator[int]:
-        """The sides whose bytes contain whole requests, of a connection whose capture begins inside a request."""
+    def _search_client(self) -> int | None:
+        """The side whose bytes contain whole requests, of a connection whose capture begins inside a request."""
         flow = self._flow
         begins_late = bool(self._events) and isinstance(self._events[0], MissingBytes)
         if flow.opener is not None and flow.starts_known[flow.opener] and not begins_late:
-            return
+            return None
         # The larger port is more often the client's. Responses of a broker may contain requests too, in records.
         sides = (0, 1) if flow.ends[0][1] > flow.ends[1][1] else (1, 0)
         for side in sides if flow.opener is None else (flow.opener,):
             if any(heuristics.holds_requests(run, self._size_max) for run in self._runs_without_gaps(side)):
-                yield side
-
-    def _search_client(self) -> int | None:
-        side = next(self.sides_with_requests(), None)
-        self.is_found_by_search = side is not None
-        return side
+                return side
+        return None
 
     def _classify(self, event: StreamData) -> NonKafkaConnection | None:
         """Classify by the latest bytes: set the client of the flow, or return why it is not Kafka, or do neither."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.kafka import heuristics
-from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget
+from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget, describe_tls
 from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from kwire.capture.model import CaptureIssue, FlowClosed, MissingBytes, NonKafkaConnection, StreamData
@@ -61,6 +60,11 @@ class ConnectionClassifier:
 def is_excluded(flow: Flow, options: Options) -> bool:
     """Whether the connection has none of the ports that the user named; it has no rows at all."""
     return bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+
+
+def may_decrypt(keys: KeyLog) -> bool:
+    """Whether these are, or will be, secrets of TLS connections, and can be used."""
+    return (len(keys) > 0 or keys.may_grow) and has_cryptography()
 
 
 class _MemoryBudget:
@@ -154,7 +158,7 @@ class _Connection:
         """Decrypt the connection if there may be secrets for it; otherwise it is not read."""
         self._flow.is_tls = True
         keys = self._keys
-        if keys is None or not (len(keys) or keys.may_grow) or not has_cryptography():
+        if keys is None or not may_decrypt(keys):
             self._stop(non_kafka)
             return
         from kwire.capture.tls.tls_session import TlsSession
@@ -178,9 +182,8 @@ class _Connection:
     def _final_description(self, non_kafka: NonKafkaConnection) -> NonKafkaConnection:
         """The outcome of a connection that is not read, with the size of the whole connection."""
         detail = non_kafka.detail
-        is_half_tls = [heuristics.is_tls(first) for first in self._detection.first_bytes].count(True) == 1
-        if non_kafka.kind == "tls" and self._tls is None and is_half_tls:
-            detail += "; nothing answered in TLS, as where a TLS client speaks to a plaintext port"
+        if non_kafka.kind == "tls" and self._tls is None:
+            detail = describe_tls(detail, self._detection.first_bytes)
         return non_kafka._replace(detail=detail, size=self._captured_size)
 
     def _start_kafka(self) -> Iterator[FrameEvent]:

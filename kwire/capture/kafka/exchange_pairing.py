@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from dataclasses import replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kwire.capture.kafka.exchange import Client, Exchange
-from kwire.capture.kafka.heuristics import is_request
+from kwire.capture.kafka.heuristics import begins_request
 from kwire.capture.kafka.message_decoder import API_VERSIONS, MessageDecoder, Request, Response
 from kwire.capture.kafka.sasl import find_principal
 from kwire.capture.kafka.session_tracker import SessionTracker
@@ -124,11 +123,12 @@ class _ConnectionPairer:
         self._client = Client()
         self._mechanism: str | None = None
         self._expects_tokens = False
+        # By number.
+        self._open: dict[int, Request] = {}
         self._pending: dict[int, deque[Request]] = {}
         self._tokens: deque[Request] = deque()
         self._orphans: dict[int, Frame] = {}
         self._request_count = 0
-        self._in_flight = 0
         self._last_answered = -1
 
     def take_frame(self, frame: Frame) -> Iterator[Exchange]:
@@ -137,8 +137,7 @@ class _ConnectionPairer:
 
     def close(self, reason: str) -> Iterator[Exchange]:
         """Return open requests and responses without their other half."""
-        requests = [*self._tokens, *(request for queue in self._pending.values() for request in queue)]
-        for request in sorted(requests, key=attrgetter("number")):
+        for request in self._open.values():
             self._budget.remove(request.frame)
             request.add_issue("no_response", NO_RESPONSE_REASONS[reason])
             yield self._make_exchange(request, None)
@@ -147,10 +146,9 @@ class _ConnectionPairer:
 
     def expire(self, before_ts: int) -> Iterator[Exchange]:
         """Return requests that were sent before this time; a later response is returned without its request."""
-        expired = [request for queue in self._pending.values() for request in queue if request.frame.ts < before_ts]
-        for request in sorted(expired, key=attrgetter("number")):
-            assert request.correlation_id is not None
-            self._remove_pending(request.correlation_id, request)
+        expired = [each for each in self._open.values() if each.frame.ts < before_ts and not each.is_token]
+        for request in expired:
+            self._remove_open(request)
             request.add_issue("no_response", NO_RESPONSE_REASONS["expired"])
             yield self._make_exchange(request, None)
         for correlation_id in [key for key, frame in self._orphans.items() if frame.ts < before_ts]:
@@ -163,28 +161,26 @@ class _ConnectionPairer:
 
     def _drop_oldest(self) -> Iterator[Exchange]:
         """Return the oldest requests without a response while a limit is exceeded."""
-        while self._in_flight > PENDING_REQUESTS_MAX or (self._budget.is_exceeded and self._in_flight > 1):
-            request = next(iter(self._pending.values()))[0] if self._pending else self._tokens[0]
-            if self._tokens and self._tokens[0].number <= request.number:
-                request = self._remove_token()
-            else:
-                assert request.correlation_id is not None
-                self._remove_pending(request.correlation_id, request)
+        while len(self._open) > PENDING_REQUESTS_MAX or (self._budget.is_exceeded and len(self._open) > 1):
+            request = next(iter(self._open.values()))
+            self._remove_open(request)
             request.add_issue("no_response", NO_RESPONSE_REASONS["many"])
             yield self._make_exchange(request, None)
 
-    def _remove_token(self) -> Request:
-        """Remove the oldest pending token."""
-        self._in_flight -= 1
-        request = self._tokens.popleft()
-        self._budget.remove(request.frame)
-        return request
+    def _add_open(self, request: Request) -> None:
+        self._open[request.number] = request
+        self._budget.add(request.frame)
 
-    def _remove_pending(self, correlation_id: int, request: Request) -> None:
+    def _remove_open(self, request: Request) -> None:
+        del self._open[request.number]
+        self._budget.remove(request.frame)
+        if request.is_token:
+            self._tokens.remove(request)
+            return
+        correlation_id = request.correlation_id
+        assert correlation_id is not None
         queue = self._pending[correlation_id]
         queue.remove(request)
-        self._in_flight -= 1
-        self._budget.remove(request.frame)
         if queue:
             self._flow.pending_requests[correlation_id] = len(queue)
         else:
@@ -192,13 +188,12 @@ class _ConnectionPairer:
 
     def _take_request(self, frame: Frame) -> Iterator[Exchange]:
         request = self._make_token_request(frame) if self._is_token(frame) else self._decoder.decode_request(frame)
-        request.number, request.in_flight = self._request_count, self._in_flight
+        request.number, request.in_flight = self._request_count, len(self._open)
         self._request_count += 1
         self._learn_from_request(request)
         if request.is_token:
             self._tokens.append(request)
-            self._in_flight += 1
-            self._budget.add(frame)
+            self._add_open(request)
             yield from self._drop_oldest()
             return
         correlation_id = request.correlation_id
@@ -213,12 +208,10 @@ class _ConnectionPairer:
             return
         queue = self._pending.setdefault(correlation_id, deque())
         if queue:
-            detail = f"correlation id {correlation_id} is still waiting for an answer"
-            request.add_issue("duplicate_correlation", detail)
+            add_duplicate_issue(request)
         queue.append(request)
         self._flow.pending_requests[correlation_id] = len(queue)
-        self._in_flight += 1
-        self._budget.add(frame)
+        self._add_open(request)
         yield from self._drop_oldest()
 
     def _take_response(self, frame: Frame) -> Iterator[Exchange]:
@@ -226,12 +219,13 @@ class _ConnectionPairer:
         queue = self._pending.get(correlation_id) if correlation_id is not None else None
         if self._tokens and not (queue and queue[0].number < self._tokens[0].number):
             # Raw tokens have no correlation id: responses come in the order of the requests.
-            request = self._remove_token()
+            request = self._tokens[0]
+            self._remove_open(request)
             yield self._make_exchange(request, self._make_token_response(request, frame))
             return
         if queue and correlation_id is not None:
             request = queue[0]
-            self._remove_pending(correlation_id, request)
+            self._remove_open(request)
             yield self._pair(request, frame)
         elif correlation_id is None:
             yield self._make_orphan_exchange(frame)
@@ -282,23 +276,38 @@ class _ConnectionPairer:
     def _is_token(self, frame: Frame) -> bool:
         if not self._expects_tokens:
             return False
-        head = struct.pack(">i", frame.size) + frame.data[:1100]
-        self._expects_tokens = not is_request(head, 0, max(frame.size, 0))
+        self._expects_tokens = not begins_request(frame.size, frame.data)
         return self._expects_tokens
 
     def _make_token_request(self, frame: Frame) -> Request:
-        request = Request(frame, api_name="SaslToken", is_token=True)
-        request.add_issue("sasl_token", f"a {self._mechanism or 'SASL'} token without a header, after SaslHandshake v0")
         principal = find_principal(self._mechanism, frame.data)
         if principal is not None:
             self._client = replace(self._client, principal=principal)
-        return request
+        return make_token_request(frame, self._mechanism)
 
     def _make_token_response(self, request: Request, frame: Frame) -> Response:
-        response = Response(frame, order_ok=True)
-        response.add_issue("sasl_token", "the broker's token, without a Kafka header")
         self._last_answered = max(self._last_answered, request.number)
-        return response
+        return make_token_response(frame)
+
+
+def make_token_request(frame: Frame, mechanism: str | None) -> Request:
+    """The request of a SASL token without a header. Args: mechanism: of the SaslHandshake before it."""
+    request = Request(frame, api_name="SaslToken", is_token=True)
+    request.add_issue("sasl_token", f"a {mechanism or 'SASL'} token without a header, after SaslHandshake v0")
+    return request
+
+
+def make_token_response(frame: Frame) -> Response:
+    """The response to a SASL token without a header."""
+    response = Response(frame, order_ok=True)
+    response.add_issue("sasl_token", "the broker's token, without a Kafka header")
+    return response
+
+
+def add_duplicate_issue(request: Request) -> None:
+    """Add the issue of a request that came while another one of its correlation id had no response."""
+    detail = f"correlation id {request.correlation_id} is still waiting for an answer"
+    request.add_issue("duplicate_correlation", detail)
 
 
 # The reason for a missing response, by the end of the connection.

@@ -30,6 +30,8 @@ _VERSIONS_AHEAD = 4
 
 _REQUEST = struct.Struct(">ihhih")
 _INT32 = struct.Struct(">i")
+TOKEN_CHECKED_SIZE = 1_100
+"""How much of a frame `begins_request` reads: at least a header with the longest client id."""
 # The same as a pattern, to find candidates fast: sizes from 10 to 512 MiB, keys up to 127, versions up to 31. The
 # pattern begins with the byte after the size, since the search for one byte is the fastest.
 _SIZE_PATTERN = rb"\x00\x00\x00[\x0a-\xff]|\x00\x00[\x01-\xff].|\x00[\x01-\xff]..|[\x01-\x1f]..."
@@ -121,6 +123,11 @@ def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     if api_key == _PRODUCE and version <= _OLD_PRODUCE_VERSION_MAX:
         return _is_old_produce(data, at + REQUEST_HEAD)
     return bool(correlation_id >= 0) or not _is_removed_version(api_key, version)
+
+
+def begins_request(size: int, data: bytes) -> bool:
+    """Whether a frame is a request, not a SASL token. Args: size: that the frame states. data: its bytes."""
+    return is_request(_INT32.pack(size) + data[:TOKEN_CHECKED_SIZE], 0, max(size, 0))
 
 
 def _has_client_text(data: bytes | bytearray, at: int) -> bool:

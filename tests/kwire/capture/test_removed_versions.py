@@ -52,9 +52,7 @@ def test_every_removed_version_has_named_paired_and_decoded_rows(api_key: int) -
 def test_columns_have_a_plan_for_every_removed_version(api_key: int) -> None:
     low, high = registry.api_versions(api_key, REMOVED_EDITION)
     for version in range(low, high + 1):
-        # A header without a client id is left to the pipeline.
-        reason = "old_header" if (api_key, version) == (7, 0) else "clean"
-        assert unclean_reasons(build_pcap(golden_connection(api_key, version).packets)) == [reason]
+        assert unclean_reasons(build_pcap(golden_connection(api_key, version).packets)) == ["clean"]
         for kind in ("Request", "Response"):
             assert message_plan(f"{registry.api_name(api_key)}{kind}", version) is not None
 

@@ -69,9 +69,11 @@ def response_bytes(number: int) -> bytes:
     return struct.pack(">ihi", number, 0, 0)
 
 
-def connection_with_exchanges(count: int, *, isn: tuple[int, int] = (1000, 5000)) -> CapturedConnection:
+def connection_with_exchanges(
+    count: int, *, isn: tuple[int, int] = (1000, 5000), port: int = 40_000
+) -> CapturedConnection:
     """An open connection. The request of exchange n is packet 3 + 2 n; its response is the next packet."""
-    connection = CapturedConnection(isn=isn).open()
+    connection = CapturedConnection(("127.0.0.1", port), isn=isn).open()
     for number in range(count):
         connection.exchange(request_bytes(number), response_bytes(number))
     return connection

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import Ints, concatenate_rows
-from kwire.capture.index.flows import undecided_flows
 from kwire.capture.index.flows.flow_closing import FlowClosing, FlowEnd, PacketTimes
 from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
@@ -26,16 +25,18 @@ from kwire.capture.index.flows.frame_columns import (
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import FrameScanner
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
-from kwire.capture.index.flows.undecided_flows import UndecidedFlows
+from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
+from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import Reassembler
 from kwire.capture.index.streams.stream_pieces import StreamPieces
-from kwire.capture.kafka.exchange_pairing import FRAME_COST, PENDING_SIZE_MAX
+from kwire.capture.kafka.client_detection import UNDECIDED_TOTAL_MAX
 
 _NO_WINDOW = FileWindow(0, b"")
 
@@ -43,16 +44,15 @@ _NO_WINDOW = FileWindow(0, b"")
 class LimitedTotals(NamedTuple):
     """Totals over all flows of a file, after a span, that have limits.
 
-    unanswered_size: of requests without a response. undecided_size: the most payload that was held for flows whose
-    client is not known.
+    waiting_count: of requests and responses that wait for their other half. undecided_size: the most payload that was
+    held for flows whose client is not known.
     """
 
-    unanswered_size: int
+    waiting_count: int
     undecided_size: int
 
 
-# The streaming pipeline drops the requests of some connections when the total exceeds twice this.
-LIMITS = LimitedTotals(PENDING_SIZE_MAX // 2, undecided_flows.HELD_SIZE_MAX)
+LIMITS = LimitedTotals(WAITING_MAX, UNDECIDED_TOTAL_MAX)
 
 
 class SpanResult(NamedTuple):
@@ -66,8 +66,8 @@ class SpanResult(NamedTuple):
 class FlowBuilder:
     """Builds flows; its state continues from span to span. `flows` and `client_ids` are the state so far."""
 
-    def __init__(self, read: ReadAt, *, is_limited: bool = True) -> None:
-        """`read` reads the file by offset. `is_limited`: all flows of the file are built here, so `LIMITS` apply."""
+    def __init__(self, read: ReadAt, find_ends: FindEnds) -> None:
+        """`read` reads the file by offset."""
         self.flows = flows = FlowTable()
         self._fragments = FragmentBuffer()
         self._reassembler = Reassembler(flows)
@@ -76,8 +76,7 @@ class FlowBuilder:
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
         self._pairing = RequestPairing(flows)
         self._closing = FlowClosing(flows)
-        self._undecided = UndecidedFlows(flows, read, is_limited=is_limited)
-        self._is_limited = is_limited
+        self._undecided = UndecidedFlows(flows, read, find_ends)
 
     @property
     def client_ids(self) -> list[str]:
@@ -101,11 +100,7 @@ class FlowBuilder:
         pieces = self._reassembler.add_packets(headers, flow, packets)
         closing = self._closing.end_flows(headers, flow, times)
         exchanges = self._read_pieces(pieces, window, closing)
-        totals = self._limited_totals()
-        if self._is_limited and totals.unanswered_size > LIMITS.unanswered_size:
-            # The streaming pipeline drops some of them when the total over all connections exceeds its limit.
-            self._pairing.drop()
-        return SpanResult(exchanges, self._fragments.drain_fragments(), totals)
+        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
 
     def finish_flows(self) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
@@ -119,6 +114,10 @@ class FlowBuilder:
         moments = np.array([max(gap.completed_by, flows.decided_at[gap.flow]) for gap in found], dtype=np.int64)
         numbers = stream_pieces.packet_numbers(moments).tolist()
         return sort_gaps(gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True))
+
+    def other_connections(self) -> list[OtherConnection]:
+        """The clean flows that are not read as Kafka, in the order of their ends."""
+        return self._undecided.others.rows()
 
     def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
         """The exchanges that these pieces complete, and those of flows that are closed."""
@@ -144,6 +143,4 @@ class FlowBuilder:
         return pieces.select(is_client if is_request else ~is_client)
 
     def _limited_totals(self) -> LimitedTotals:
-        pending = self._pairing.pending
-        unanswered_size = int(pending.frame.size.sum()) + FRAME_COST * len(pending.number)
-        return LimitedTotals(unanswered_size, self._undecided.held_size)
+        return LimitedTotals(self._pairing.waiting_count, self._undecided.held_size)

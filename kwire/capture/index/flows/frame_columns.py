@@ -36,7 +36,7 @@ class FrameColumns(NamedTuple):
 
     offset: of the length field, from the first byte of the stream. size: without the length field. at: file offset of
     the body; -1 - n if the body has several fragments, the first of which is fragment number n. completed_by: the
-    packet that completed it; its moment while an index is built.
+    moment at which it was complete.
     """
 
     side: Ints

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from kwire import registry
 from kwire.capture.index.arrays import Bytes, Ints
 from kwire.capture.index.flows.frame_columns import NO_ID, FoundFrames, FragmentBuffer, FrameColumns, ReadAt
-from kwire.capture.index.flows.message_columns import DAMAGED, RequestColumns, ResponseColumns, mark_damaged
+from kwire.capture.index.flows.message_columns import DAMAGED, TOKEN, RequestColumns, ResponseColumns, mark_damaged
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.streams.flow_table import FlowTable
-from kwire.capture.index.streams.stream_pieces import OWN_DATA, PHASE_MASK
+from kwire.capture.kafka.heuristics import TOKEN_CHECKED_SIZE, begins_request
 from kwire.capture.model import Flow, Frame
 
 _HEADER_SIZE = 10
@@ -55,27 +57,26 @@ class HeaderReader:
         self._read = read
         self._fragments = fragments
         self.client_ids = client_ids
+        # The flows whose next request may be a SASL token without a header.
+        self._token_flows: set[int] = set()
 
     def read_requests(self, found: FoundFrames, base: int, data: bytes) -> RequestColumns:
-        """The requests of clean flows. Flows with headers of another form become unclean."""
+        """The requests of clean flows."""
         clean = np.nonzero(self._flows.is_clean(found.frames.side >> 1))[0]
         frames, have = found.frames.select(clean), found.have[clean]
         requests = self._read_requests(frames._replace(size=have), base, data)
         is_damaged = have < frames.size
         if not bool(is_damaged.any()):
-            return requests
+            return self._mark_tokens(requests, have)
         body = np.where(is_damaged, mark_damaged(requests.body), requests.body)
         # Whether a damaged Produce request has acks is not known.
         expects_response = np.where(is_damaged & (have >= _NUMBERED_SIZE), 1, requests.expects_response)
-        return requests._replace(frame=frames, body=body, expects_response=expects_response)
+        requests = requests._replace(frame=frames, body=body, expects_response=expects_response)
+        return self._mark_tokens(requests, have)
 
     def read_responses(self, found: FoundFrames, base: int, data: bytes) -> ResponseColumns:
         """The responses of clean flows."""
-        flows, flow = self._flows, found.frames.side >> 1
-        # A response without an id that came late may have come before a request of the same packet.
-        is_late = (found.frames.completed_by & PHASE_MASK) != OWN_DATA
-        flows.mark_unclean(flow[(found.frames.size < 4) & is_late], "bad_length")
-        clean = np.nonzero(flows.is_clean(flow))[0]
+        clean = np.nonzero(self._flows.is_clean(found.frames.side >> 1))[0]
         frames, have = found.frames.select(clean), found.have[clean]
         ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
         ids[have < 4] = NO_ID
@@ -104,16 +105,17 @@ class HeaderReader:
 
     def _read_requests(self, frames: FrameColumns, base: int, data: bytes) -> RequestColumns:
         rows = self._gather_headers(frames, base, data, _HEADER_SIZE + _CLIENT_ID_SIZE)
-        header = rows[:, :_HEADER_SIZE].copy().view(_HEADER_FIELDS)[:, 0]
-        api_key, version, correlation_id, id_size = (header[name].astype(np.int64) for name, _ in _HEADER_FIELDS)
+        fields = rows[:, :_HEADER_SIZE].copy().view(_HEADER_FIELDS)[:, 0]
+        api_key, version, correlation_id, id_size = (fields[name].astype(np.int64) for name, _ in _HEADER_FIELDS)
         flow = frames.side >> 1
         # Without a correlation id there is no pair, and without a size no client id.
         has_id = frames.size >= _NUMBERED_SIZE
         api_key[~has_id] = version[~has_id] = -1
         correlation_id[~has_id] = NO_ID
         id_size[frames.size < _HEADER_SIZE] = -1
-        self._flows.mark_unclean(flow[(api_key == _SASL_HANDSHAKE) & (version == 0)], "tokens")
-        self._flows.mark_unclean(flow[(api_key == _CONTROLLED_SHUTDOWN) & (version == 0)], "old_header")
+        # The one header without a client id.
+        has_old_header = (api_key == _CONTROLLED_SHUTDOWN) & (version == 0)
+        id_size[has_old_header] = -1
         client_id = self._client_ids(frames, rows, id_size)
         after = _HEADER_SIZE + np.maximum(id_size, 0)
         first_flexible = first_flexible_versions()
@@ -122,12 +124,23 @@ class HeaderReader:
         tag_at = np.minimum(after, rows.shape[1] - 1)
         has_tags = is_flexible & (rows[np.arange(len(rows)), tag_at] != 0)
         is_known = limit < _NEVER_FLEXIBLE + 1
-        is_unusual = has_tags | (client_id == -2) | ~is_known | (after + is_flexible > frames.size)
+        is_unusual = has_tags | (client_id == -2) | ~is_known | (after + is_flexible > frames.size) | has_old_header
         # Client ids longer than the gathered bytes are read; the tags after them are left to the message decoder.
         is_unusual |= after + 1 > rows.shape[1]
         body = np.where(is_unusual, -1, after + is_flexible)
-        ones, expects = np.ones(len(flow), dtype=np.int64), has_id.astype(np.int64)
-        requests = RequestColumns(frames, api_key, version, correlation_id, client_id, body, expects, ones, ones)
+        zeros, expects = np.zeros(len(flow), dtype=np.int64), has_id.astype(np.int64)
+        requests = RequestColumns(
+            frames,
+            api_key,
+            version,
+            correlation_id,
+            client_id,
+            body,
+            expects,
+            number=zeros,
+            in_flight=zeros,
+            marks=zeros,
+        )
         self._mark_unanswered(requests, rows)
         return requests
 
@@ -177,14 +190,60 @@ class HeaderReader:
             requests.expects_response[index] = self._expects_response(requests, index)
 
     def _expects_response(self, requests: RequestColumns, index: int) -> bool:
+        body = self._decode_body(requests.frame, index, int(requests.frame.size[index]))
+        return getattr(body, "acks", 1) != 0
+
+    def _decode_body(self, frames: FrameColumns, index: int, size: int) -> Struct | None:
+        """The body of a request, of which the first `size` bytes are a frame; None if they are not valid."""
         from kwire.capture.kafka.message_decoder import MessageDecoder
 
-        frame = requests.frame
-        data = self.read_body(int(frame.at[index]), int(frame.fragment_count[index]), int(frame.size[index]))
+        data = self.read_body(int(frames.at[index]), int(frames.fragment_count[index]), size)
         no_flow = Flow(((b"", 0), (b"", 0)), 0, "")
         whole_frame = Frame(no_flow, True, 0, 0, 0, len(data), data, None)
-        request = MessageDecoder(registry.DEFAULT_EDITION).decode_request(whole_frame)
-        return getattr(request.body, "acks", 1) != 0
+        return MessageDecoder(registry.DEFAULT_EDITION).decode_request(whole_frame).body
+
+    def _mark_tokens(self, requests: RequestColumns, have: Ints) -> RequestColumns:
+        """Mark SASL tokens, which follow a SaslHandshake of version 0 in frames without headers (KIP-152).
+
+        Args: requests: by side. have: how many bytes of each precede its first missing one.
+        """
+        flow = requests.frame.side >> 1
+        may_be = (requests.api_key == _SASL_HANDSHAKE) & (requests.api_version == 0)
+        if self._token_flows:
+            may_be |= np.isin(flow, np.fromiter(self._token_flows, dtype=np.int64))
+        numbers = np.unique(flow[may_be])
+        tokens: list[int] = []
+        for number in numbers.tolist():
+            first, stop = np.searchsorted(flow, (number, number + 1)).tolist()
+            tokens += self._find_tokens(number, requests, have, range(first, stop))
+        if not tokens:
+            return requests
+        columns = {"api_key": -1, "api_version": -1, "correlation_id": NO_ID, "client_id": -1, "body": -1}
+        columns |= {"expects_response": 1, "marks": TOKEN}
+        changed = {name: getattr(requests, name).copy() for name in columns}
+        for name, value in columns.items():
+            changed[name][tokens] = value
+        return requests._replace(**changed)
+
+    def _find_tokens(self, number: int, requests: RequestColumns, have: Ints, rows: range) -> Iterator[int]:
+        """Those of these rows, of one flow, that are tokens. The state of the flow continues from span to span."""
+        token_flows, handshakes = self._token_flows, requests.api_key[rows.start : rows.stop] == _SASL_HANDSHAKE
+        for row in rows:
+            if number in token_flows:
+                if not self._begins_request(requests.frame, row, int(have[row])):
+                    yield row
+                    continue
+                token_flows.discard(number)
+            if handshakes[row - rows.start] and have[row] == requests.frame.size[row]:
+                is_valid = self._decode_body(requests.frame, row, int(have[row])) is not None
+                if is_valid and requests.api_version[row] == 0:
+                    token_flows.add(number)
+
+    def _begins_request(self, frames: FrameColumns, row: int, have: int) -> bool:
+        """Whether a frame begins with the header of a request, while tokens are expected."""
+        size = min(have, TOKEN_CHECKED_SIZE)
+        data = self.read_body(int(frames.at[row]), int(frames.fragment_count[row]), size)
+        return begins_request(int(frames.size[row]), data)
 
 
 class IndexedNumbers(Protocol):

@@ -12,14 +12,17 @@ from kwire.capture.index.flows.frame_columns import FrameColumns
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, CLOSED_EXCHANGES, PHASE_MASK
 
 DAMAGED = -2
+DUPLICATE, DROPPED, TOKEN = 1, 2, 4
+"""Marks of requests: another one of the correlation id was open; too many were open, so that this one waits no more for
+its response; a SASL token without a header."""
 
 
 class RequestColumns(NamedTuple):
     """Requests: their frames and headers. client_id: a number in the index's list, -1 for null.
 
-    body: where the message begins in the frame; -1 if only the message decoder can read the header; -2 less that place
-    if bytes of the request or the response are missing. number: of the request in its flow. in_flight: how many
-    requests of the flow were pending when it was sent.
+    body: where the message begins in the frame; -1 if only the message decoder can read the header, or the request has
+    marks; -2 less that place if bytes of the request or the response are missing. number: of the request in its flow.
+    in_flight: how many requests of the flow were pending when it was sent.
     """
 
     frame: FrameColumns
@@ -31,6 +34,7 @@ class RequestColumns(NamedTuple):
     expects_response: Ints
     number: Ints
     in_flight: Ints
+    marks: Ints
 
     def select(self, chosen: Ints) -> RequestColumns:
         """The rows with these indexes."""
@@ -52,7 +56,8 @@ class ResponseColumns(NamedTuple):
 class ExchangeColumns(NamedTuple):
     """Exchanges in the order of completion. `response` has size -1 if none is expected or captured.
 
-    completed_by: the packet that completed each; while an index is built, its moment.
+    completed_by: the packet that completed each; while an index is built, its moment. Frames have their moments also in
+    the index; a frame that is missing has `completed_by` and `offset` of the one for which it was not awaited any more.
     """
 
     request: RequestColumns
@@ -81,8 +86,9 @@ def missing_responses(count: int) -> ResponseColumns:
 def missing_requests(side: Ints) -> RequestColumns:
     """Rows for requests that were not captured, of these sides."""
     nothing = np.full(len(side), -1, dtype=np.int64)
-    requests = RequestColumns(FrameColumns(side, *[nothing] * 8), *[nothing] * 8)
-    return requests._replace(expects_response=np.zeros(len(side), dtype=np.int64))
+    requests = RequestColumns(FrameColumns(side, *[nothing] * 8), *[nothing] * 9)
+    zeros = np.zeros(len(side), dtype=np.int64)
+    return requests._replace(expects_response=zeros, marks=zeros)
 
 
 def concatenate_exchanges(parts: Sequence[ExchangeColumns]) -> ExchangeColumns:

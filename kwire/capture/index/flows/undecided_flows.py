@@ -1,12 +1,13 @@
 """Which flows are Kafka, and which side is the client: nearly always their first bytes show it.
 
-The other flows hold their pieces until `ClientDetection` finds the client. Their frames and pairs have the moments of
-their pieces all the same; only what they complete is not known before the client (`FlowTable.decided_at`).
+The other flows hold their pieces until `ClientDetection` finds the client, or that they are not Kafka. Their frames and
+pairs have the moments of their pieces all the same; only what they complete is not known before the client
+(`FlowTable.decided_at`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,20 +15,20 @@ import numpy as np
 from kwire.capture.index.arrays import concatenate_rows, group_starts
 from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
+from kwire.capture.index.flows.other_connections import OtherConnections
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, NO_PIECES, StreamPieces, moment_of
-from kwire.capture.kafka.client_detection import ClientDetection, UndecidedBudget
+from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
-from kwire.capture.model import Endpoint, Flow, MissingBytes, StreamData
+from kwire.capture.model import Endpoint, Flow, MissingBytes, NonKafkaConnection, StreamData
 from kwire.capture.options import FRAME_SIZE_MAX
 
-# The most payload that is held for all of them together; flows above it are read by the streaming pipeline.
-HELD_SIZE_MAX = 64 * 1024 * 1024
 # The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
-_UNSEEN, _UNDECIDED, _DECIDED = 0, 1, 2
-# The endpoints are not known here.
-_ENDS: tuple[Endpoint, Endpoint] = (b"\x00", 0), (b"\x00", 1)
+_UNSEEN, _UNDECIDED, _KAFKA, _OTHER = 0, 1, 2, 3
+
+FindEnds = Callable[[int], tuple[Endpoint, Endpoint]]
+"""Returns the endpoints of a flow, by its number."""
 
 
 class _Undecided(NamedTuple):
@@ -41,14 +42,15 @@ class _Undecided(NamedTuple):
 class UndecidedFlows:
     """Finds the clients of flows; its state continues from span to span."""
 
-    def __init__(self, flows: FlowTable, read: ReadAt, *, is_limited: bool) -> None:
-        """`read` reads the file by offset. `is_limited`: these are all flows of the file."""
+    def __init__(self, flows: FlowTable, read: ReadAt, find_ends: FindEnds) -> None:
+        """`read` reads the file by offset."""
         self._flows = flows
         self._read = read
         self._window = FileWindow(0, b"")
-        self._is_limited = is_limited
+        self._find_ends = find_ends
         self._budget = UndecidedBudget()
         self._undecided: dict[int, _Undecided] = {}
+        self.others = OtherConnections(flows, read)
         self.held_size = 0
         """The most payload that was held in the last span."""
 
@@ -61,6 +63,7 @@ class UndecidedFlows:
         flows, flow = self._flows, pieces.side >> 1
         self._window, self.held_size = window, self._budget.size
         self._drop_unclean()
+        self.others.skip_pieces(pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _OTHER)), window)
         self._check_first_bytes(pieces)
         numbers = np.unique(flow[flows.detection[flow] == _UNDECIDED])
         firsts, stops = np.searchsorted(flow, (numbers, numbers + 1))
@@ -69,7 +72,8 @@ class UndecidedFlows:
             for number, first, stop in zip(numbers.tolist(), firsts.tolist(), stops.tolist(), strict=True)
         ]
         found += [self._close(number, end) for number, end in closing.items() if number in self._undecided]
-        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _DECIDED) & ~np.isin(flow, numbers))
+        self.others.close(closing)
+        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _KAFKA) & ~np.isin(flow, numbers))
         if not found:
             return pieces
         pieces = concatenate_rows(pieces, *found)
@@ -92,11 +96,11 @@ class UndecidedFlows:
             is_known = side & 1 == flows.opener[number] and flows.starts_known[side]
             first = self._read_first(pieces, index) if is_known else b""
             is_plain = len(first) >= REQUEST_HEAD and not is_tls(first) and is_request(first, 0, FRAME_SIZE_MAX)
-            flows.detection[number] = _DECIDED if is_plain else _UNDECIDED
+            flows.detection[number] = _KAFKA if is_plain else _UNDECIDED
             if not is_plain:
                 opener = int(flows.opener[number])
                 starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
-                model = Flow(_ENDS, 0, "", opener if opener >= 0 else None, starts_known=starts_known)
+                model = Flow(self._find_ends(number), 0, "", opener if opener >= 0 else None, starts_known=starts_known)
                 detection = ClientDetection(model, frozenset(), FRAME_SIZE_MAX, self._budget)
                 self._undecided[number] = _Undecided(model, detection, [])
 
@@ -125,8 +129,8 @@ class UndecidedFlows:
                 event = StreamData(flow, *place, self._window.read(at, size, self._read), packet)
             non_kafka = detection.add(event, may_be_tls=True)
             self.held_size = max(self.held_size, self._budget.size)
-            if non_kafka is not None or (self._is_limited and self._budget.size > HELD_SIZE_MAX):
-                return self._drop(number)
+            if non_kafka is not None:
+                return self._stop(number, non_kafka)
             if flow.client is not None:
                 return self._release(number, moment)
         return NO_PIECES
@@ -134,27 +138,34 @@ class UndecidedFlows:
     def _close(self, number: int, end: FlowEnd) -> StreamPieces:
         """A flow ends; return its pieces if they show the client."""
         flow, detection, _ = self._undecided[number]
-        flow.client = None if detection.find_tls() is not None else detection.find_client()
-        return (
-            self._drop(number) if flow.client is None else self._release(number, moment_of(end.number, CLOSED_FRAMES))
-        )
+        if not detection.held_size:
+            # No bytes were captured.
+            self._drop(number)
+            return NO_PIECES
+        non_kafka = detection.find_tls()
+        flow.client = None if non_kafka is not None else detection.find_client()
+        if flow.client is not None:
+            return self._release(number, moment_of(end.number, CLOSED_FRAMES))
+        default = NonKafkaConnection(flow, "not_kafka", detection.first_ts, NO_REQUEST, 0)
+        return self._stop(number, non_kafka or default)
 
     def _release(self, number: int, moment: int) -> StreamPieces:
         """The client of a flow is known; return the pieces."""
-        flow, detection, held = self._undecided[number]
-        if detection.is_found_by_search and len(list(detection.sides_with_requests())) > 1:
-            # Which side is chosen depends on the ports.
-            return self._drop(number)
-        del self._undecided[number]
+        flow, detection, held = self._undecided.pop(number)
         self._flows.opener[number], self._flows.decided_at[number] = flow.client_side, moment
-        self._flows.detection[number] = _DECIDED
+        self._flows.detection[number] = _KAFKA
         detection.release()
         return concatenate_rows(*held)
 
-    def _drop(self, number: int) -> StreamPieces:
-        """A flow is not Kafka, or is left to the streaming pipeline; return no piece."""
-        _, detection, _ = self._undecided.pop(number)
-        detection.release()
-        self._flows.mark_unclean(np.array([number]), "not_kafka")
-        self._flows.detection[number] = _DECIDED
+    def _stop(self, number: int, non_kafka: NonKafkaConnection) -> StreamPieces:
+        """A flow is not Kafka; return no piece."""
+        _, detection, held = self._undecided[number]
+        self.others.add(number, non_kafka, detection.first_bytes)
+        self.others.skip_pieces(concatenate_rows(*held), self._window)
+        self._drop(number)
         return NO_PIECES
+
+    def _drop(self, number: int) -> None:
+        """A flow has no client; its payload is not held any more."""
+        self._undecided.pop(number).detection.release()
+        self._flows.detection[number] = _OTHER

@@ -16,6 +16,7 @@ from kwire.capture.index.flows import message_columns
 from kwire.capture.index.flows.flow_builder import LIMITS
 from kwire.capture.index.flows.frame_columns import BodyFragments, FrameColumns, sort_gaps
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.other_connections import sort_connections
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
 from kwire.capture.index.parallel.shards import ShardFile, build_shard
@@ -64,8 +65,9 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     unanswered = unanswered.select(np.argsort(unanswered.flow, kind="stable"))
     unanswered = renumber_client_ids(unanswered, writer.clients, texts)
     gaps = sort_gaps(gap for shard in shards for gap in shard.read_gaps())
+    others = sort_connections(other for shard in shards for other in shard.read_other_connections())
     flows, fragmented = _merge_flow_columns(joined, shards), joined.read_fragmented_payloads()
-    writer.write_end(flows, unanswered, end_fragments, gaps, fragmented)
+    writer.write_end(flows, unanswered, end_fragments, gaps, others, fragmented=fragmented)
     writer.write_metadata(joined.index)
 
 

@@ -12,10 +12,11 @@ from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
 from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import KIND_KEY, BodyFragments, FileWindow, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
-from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoints_of_words
 
 # Headers are read up to this far after the start of a frame.
 _PADDING_SIZE = 64
@@ -28,8 +29,7 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
     shard_flows = np.full(len(joined.words), -1, dtype=np.int64)
     shard_flows[flows] = np.arange(len(flows))
     with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
-        # Limits for all flows together are checked by the merge.
-        builder = FlowBuilder(file.read, is_limited=joined.shards == 1)
+        builder = FlowBuilder(file.read, lambda flow: endpoints_of_words(tuple(joined.words[flows[flow]].tolist())))
         totals = []
         for span in range(len(joined.extents)):
             packets = joined.read_packets(span)
@@ -49,7 +49,8 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
         columns.add_column("flow.end_packet", builder.flows.end_packet[: len(flows)])
         columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
         gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in builder.gaps()]
-        columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps}
+        others = [each._replace(flow=int(flows[each.flow])) for each in builder.other_connections()]
+        columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps, "others": others}
 
 
 class ShardFile:
@@ -73,6 +74,10 @@ class ShardFile:
     def read_gaps(self) -> list[StreamGapRow]:
         """The stream gaps of all flows."""
         return [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
+
+    def read_other_connections(self) -> list[OtherConnection]:
+        """The flows that are not read as Kafka."""
+        return [OtherConnection(*row) for row in self._columns.metadata["others"]]
 
     def read_flow_column(self, name: str) -> Ints:
         """A column of the shard's flows."""

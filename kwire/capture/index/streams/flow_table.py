@@ -21,13 +21,7 @@ UNCLEAN_REASONS = (
     "fragments",  # a payload arrived in IP fragments
     "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
-    "not_kafka",  # no request, or requests of both sides, so that they do not show which one is the client
-    "bad_length",  # a response that has no correlation id and came late
-    "tokens",  # SASL tokens without headers (SaslHandshake version 0)
-    "pairing",  # two open requests of one correlation id, or more early responses than may wait
-    "waiting",  # too many pending requests
     "many",  # too many flows in the capture
-    "old_header",  # a request header without a client id (ControlledShutdown version 0)
 )
 _NUMBER = {name: number for number, name in enumerate(UNCLEAN_REASONS)}
 

@@ -160,7 +160,7 @@ def test_requests_without_responses_are_dropped_at_the_limit_as_in_the_pipeline(
     headers = [struct.pack(">hhih", 18, 0, number, -1) for number in range(PENDING_REQUESTS_MAX + 20)]
     capture = build_pcap(CapturedConnection().open().send_requests(*headers).packets)
 
-    assert {flow.unclean_reason for flow in index.build_index(capture).flows} == {"waiting"}
+    assert {flow.unclean_reason for flow in index.build_index(capture).flows} == {"clean"}
     check_columnar_rows(capture, "messages", Options(), HEADER_COLUMNS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 
@@ -50,39 +51,67 @@ def later(packets: list[CapturedPacket]) -> list[CapturedPacket]:
     return [packet._replace(ts=packet.ts + MINUTE_NS) for packet in packets]
 
 
+class UndecidedSizes(UndecidedBudget):
+    """A budget that keeps all sizes that it had."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __setattr__(self, name: str, value: int) -> None:
+        super().__setattr__(name, value)
+        self.sizes.append(self.size)
+
+
+class PartialSizes(PartialFrameBudget):
+    """The same."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __setattr__(self, name: str, value: int) -> None:
+        super().__setattr__(name, value)
+        self.sizes.append(self.size)
+
+
+@pytest.fixture(autouse=True)
+def sizes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """The sizes of the payload that is held for flows without a client, and for searches, as a test goes on."""
+    for budget in (UndecidedSizes, PartialSizes):
+        monkeypatch.setattr(budget, "sizes", [])
+    monkeypatch.setattr(undecided_flows, "UndecidedBudget", UndecidedSizes)
+    monkeypatch.setattr(side_scan, "PartialFrameBudget", PartialSizes)
+    return UndecidedSizes.sizes, PartialSizes.sizes
+
+
 def test_flows_without_a_client_that_are_left_to_the_pipeline_do_not_count(
-    span_size: int, monkeypatch: pytest.MonkeyPatch
+    span_size: int, sizes: tuple[list[int], list[int]]
 ) -> None:
     left = without_a_whole_header()
     held_size = sum(len(tcp_payload(packet)) for packet in left)
     capture = build_pcap([*left, open_again(left), *later(without_a_whole_header(40_002))])
-    monkeypatch.setattr(undecided_flows, "HELD_SIZE_MAX", held_size + held_size // 2)
 
     assert unclean_reasons(capture) == ["reuse", "clean"]
+    assert max(sizes[0]) == held_size
     assert_rows_of_pipeline(capture)
+
+
+@pytest.mark.parametrize("opening", [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\0\x99\x01" + bytes(94)])
+def test_no_payload_is_held_for_connections_that_are_not_kafka(
+    span_size: int, opening: bytes, sizes: tuple[list[int], list[int]]
+) -> None:
+    connection = CapturedConnection().open()
+    for _ in range(30):
+        connection.send_client_bytes(opening).send_server_bytes(bytes(500))
+
+    assert unclean_reasons(build_pcap(connection.packets)) == ["clean"]
+    assert (max(sizes[0]), sizes[0][-1]) == (len(opening), 0)
 
 
 @pytest.mark.parametrize("build_packets", [without_a_whole_header, with_open_searches])
 def test_no_payload_is_held_for_flows_that_are_left_to_the_pipeline(
-    build_packets: Callable[[], list[CapturedPacket]], span_size: int, monkeypatch: pytest.MonkeyPatch
+    build_packets: Callable[[], list[CapturedPacket]], span_size: int, sizes: tuple[list[int], list[int]]
 ) -> None:
-    sizes: dict[str, list[int]] = {"undecided": [], "partial": []}
-
-    class UndecidedSizes(UndecidedBudget):
-        def __setattr__(self, name: str, value: int) -> None:
-            super().__setattr__(name, value)
-            sizes["undecided"].append(self.size)
-
-    class PartialSizes(PartialFrameBudget):
-        def __setattr__(self, name: str, value: int) -> None:
-            super().__setattr__(name, value)
-            sizes["partial"].append(self.size)
-
-    monkeypatch.setattr(undecided_flows, "UndecidedBudget", UndecidedSizes)
-    monkeypatch.setattr(side_scan, "PartialFrameBudget", PartialSizes)
     packets = build_packets()
     other = CapturedConnection(("127.0.0.1", 40_002)).open().exchange(request_bytes(0), response_bytes(0))
 
     assert unclean_reasons(build_pcap([*packets, open_again(packets), *later(other.packets)])) == ["reuse", "clean"]
-    assert max(sizes["undecided"] + sizes["partial"]) > len(packets)
-    assert (sizes["undecided"][-1], sizes["partial"][-1]) == (0, 0)
+    assert max(sizes[0] + sizes[1]) > len(packets)
+    assert [each[-1] for each in sizes] == [0, 0]

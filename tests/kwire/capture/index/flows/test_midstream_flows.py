@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import index
-from kwire.capture.index.flows import undecided_flows
+from kwire.capture.index import build_index
 from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.kafka import client_detection
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_flow_batches
 from kwire.capture.rows.columns import level_columns
@@ -133,15 +134,17 @@ def test_a_syn_on_a_midstream_connection_opens_another_connection() -> None:
     assert_same(capture)
 
 
-def test_flows_that_hold_more_than_the_limit_are_left_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("total", "size"), [(64 << 20, 64 << 10), (500, 400), (500, 20)])
+def test_flows_that_hold_more_than_the_limit_are_decided_at_once(
+    total: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_detection, "UNDECIDED_TOTAL_MAX", total)
+    monkeypatch.setattr(client_detection, "_UNDECIDED_SIZE_REDUCED", size)
     packets = connection_with_exchanges(30).packets[3:]
     # No packet has a whole header, so requests are searched for at the end.
     capture = build_pcap(packet for each in packets for packet in split_segment(each, 9))
-    assert unclean_reasons(capture) == ["clean"]
-    assert_same(capture)
 
-    monkeypatch.setattr(undecided_flows, "HELD_SIZE_MAX", 500)
-    assert unclean_reasons(capture) == ["not_kafka"]
+    assert unclean_reasons(capture) == ["clean"]
     assert_same(capture)
 
 
@@ -149,19 +152,22 @@ def test_flows_that_hold_more_than_the_limit_are_left_to_the_pipeline(monkeypatc
 def test_only_the_direction_of_the_client_shows_which_side_is_the_client(from_client: bool) -> None:
     capture = build_pcap(keep_direction(connection_with_exchanges(40).packets[3:], from_client=from_client))
 
-    assert unclean_reasons(capture) == ["clean" if from_client else "not_kafka"]
+    assert [each.kind for each in build_index(capture).others] == ([] if from_client else ["not_kafka"])
+    assert unclean_reasons(capture) == ["clean"]
     assert_same(capture)
 
 
-def test_where_both_sides_send_requests_the_ports_decide_and_the_pipeline_reads_the_flow() -> None:
-    connection = CapturedConnection().open()
+@pytest.mark.parametrize("client_port", [8_000, 40_000])
+def test_where_both_sides_send_requests_the_ports_decide(client_port: int) -> None:
+    connection = CapturedConnection(("127.0.0.1", client_port)).open()
     for number in range(40):
         data = struct.pack(">i", len(request_bytes(number))) + request_bytes(number)
         connection.send_client_bytes(b"\xff" * 7 + data if not number else data)
         connection.send_server_bytes(b"\xff" * 5 + data if not number else data)
     capture = build_pcap(packet for each in connection.packets[3:] for packet in split_segment(each, 13))
 
-    assert unclean_reasons(capture) == ["not_kafka"]
+    assert unclean_reasons(capture) == ["clean"]
+    assert {row["client_port"] for row in assert_rows_of_pipeline(capture)} == {max(client_port, 9092)}
     assert_same(capture)
 
 
