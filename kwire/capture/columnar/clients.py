@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _CORRELATION_ID_SIZE = 4
+_LAST_OFFSET = 1 << 62
 _NO_CLIENT = Client()
 _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 
@@ -48,7 +49,7 @@ class ClientMap:
             self._track_client(flow, sorted(rows))
 
     def client_at(self, flow: int, completed_by: int, offset: int) -> Client:
-        """What is known of the client of a flow at a packet, as of `completing_packets`, and an offset."""
+        """What is known of the client of a flow at a packet, and an offset, as of `completing_positions`."""
         positions = self._positions.get(flow)
         if positions is None:
             return _NO_CLIENT
@@ -94,13 +95,19 @@ class ClientMap:
         return Frame(_NO_FLOW, is_request, 0, 0, 0, frame_range.size, data, damage[0] if damage else None)
 
 
-def completing_packets(exchanges: ExchangeColumns) -> Ints:
-    """The packet that completed each exchange, also where the client side was found later (`completed_by`)."""
+def completing_positions(exchanges: ExchangeColumns) -> tuple[Ints, Ints]:
+    """The packet that completed each exchange, also where the client side was found later (`completed_by`); and up to
+    which offset other requests were complete before, of those that the same packet completed.
+    """
     request, response = exchanges.request.frame, exchanges.response.frame
     is_paired = (request.size >= 0) & (response.size >= 0)
     # Without a correlation id a response waits for no request.
     is_alone = is_paired | ((request.size < 0) & (response.size < _CORRELATION_ID_SIZE))
-    return np.where(is_alone, np.maximum(request.completed_by, response.completed_by), exchanges.completed_by)
+    packet = np.where(is_alone, np.maximum(request.completed_by, response.completed_by), exchanges.completed_by)
+    # Behind a gap a request may be complete after its response. What waited is complete after all requests.
+    offset = np.where(response.completed_by > request.completed_by, response.offset, request.offset)
+    is_one_way = (request.size >= 0) & (exchanges.request.expects_response == 0)
+    return packet, np.where(is_alone | is_one_way, offset, _LAST_OFFSET)
 
 
 class _FrameRange(NamedTuple):

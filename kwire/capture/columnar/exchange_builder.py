@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.columnar.clients import completing_packets
+from kwire.capture.columnar.clients import completing_positions
 from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.exchange_pairing import NO_RESPONSE_REASONS
@@ -39,29 +39,27 @@ class ExchangeBuilder:
         """Each exchange with the number of the packet that completed it."""
         request, response = exchanges.request, exchanges.response
         columns = [*self._with_file_packets(request.frame), *self._with_file_packets(response.frame)]
-        columns += [exchanges.flow, completing_packets(exchanges), request.number, request.in_flight]
+        columns += [exchanges.flow, *completing_positions(exchanges), request.number, request.in_flight]
         columns += [request.expects_response, response.order_ok]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for row, completed_by in zip(rows, exchanges.completed_by.tolist(), strict=True):
             yield completed_by, self._build_exchange(row)
 
     def _build_exchange(self, row: tuple[int, ...]) -> Exchange:
-        number, completed_by, count, in_flight, expects_response, order_ok = row[_RESPONSE:]
+        number, completed_by, offset, count, in_flight, expects_response, order_ok = row[_RESPONSE:]
         flow = self.build_flow(number)
         if row[5] < 0:
             # The request was not captured.
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
             orphan = self._decoder.decode_response(frame, None)
-            return Exchange(flow, self._clients.client_at(number, completed_by, row[_REQUEST + 4]), None, orphan)
+            return Exchange(flow, self._clients.client_at(number, completed_by, offset), None, orphan)
         request = self._decoder.decode_request(self._read_frame(flow, row[:_REQUEST], is_request=True))
         request.number, request.in_flight, request.expects_response = count, in_flight, bool(expects_response)
         response = None
-        offset = row[4]
         if row[_REQUEST + 5] >= 0:
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
             response = self._decoder.decode_response(frame, request)
             response.order_ok = bool(order_ok)
-            offset = frame.offset
         elif expects_response:
             reason = END_REASONS[int(self._index.columns["flow.end_reason"][number])]
             request.add_issue("no_response", NO_RESPONSE_REASONS[reason])

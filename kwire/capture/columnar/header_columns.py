@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
-from kwire.capture.columnar.clients import completing_packets
+from kwire.capture.columnar.clients import completing_positions
 from kwire.capture.index.flows.frame_headers import first_flexible_versions
 from kwire.capture.model import CONNECTION_VALUES, Flow
 from kwire.capture.rows.column import HEADER_PHASES, Phase
@@ -95,13 +95,11 @@ class HeaderColumns:
         clients_of_flows = [clients.single_client(number) for number in flow.tolist()]
         known_from = np.array([packet for _, packet in clients_of_flows], dtype=np.int64)[inverse]
         values = pa.array([getattr(client, name) for client, _ in clients_of_flows], type=pa.string())
-        completed_by = completing_packets(exchanges)
+        completed_by, offset = completing_positions(exchanges)
         is_early = completed_by < known_from
         column = values.take(pa.array(inverse, mask=is_early))
         if not (known_from < 0).any():
             return column
-        response = exchanges.response.frame
-        offset = np.where(response.size >= 0, response.offset, exchanges.request.frame.offset)
         rows = zip(exchanges.flow.tolist(), completed_by.tolist(), offset.tolist(), strict=True)
         return pa.array([getattr(clients.client_at(*row), name) for row in rows], type=pa.string())
 
