@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows, find_groups, group_starts
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.flow_pairing import FlowPairing, PairRow
 from kwire.capture.index.flows.frame_columns import NO_ID, FrameColumns, MessageTimes
 from kwire.capture.index.flows.message_columns import (
@@ -25,6 +24,7 @@ from kwire.capture.index.flows.message_columns import (
     missing_responses,
 )
 from kwire.capture.index.flows.pending_requests import PendingRequests
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MASK, moment_of, packet_numbers
 from kwire.capture.kafka.exchange_pairing import DISORDER_NS, ORPHANS_MAX, PENDING_REQUESTS_MAX

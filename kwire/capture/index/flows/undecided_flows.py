@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import concatenate_rows, group_starts
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
-from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.flow_closing import FlowEnd
+from kwire.capture.index.streams.flow_table import DECIDED, UNDECIDED, UNSEEN, FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, NO_PIECES, StreamPieces, moment_of
 from kwire.capture.kafka.client_detection import ClientDetection, UndecidedBudget
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
@@ -25,7 +25,6 @@ from kwire.capture.options import FRAME_SIZE_MAX
 HELD_SIZE_MAX = 64 * 1024 * 1024
 # The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
-_UNSEEN, _UNDECIDED, _DECIDED = 0, 1, 2
 # The endpoints are not known here.
 _ENDS: tuple[Endpoint, Endpoint] = (b"\x00", 0), (b"\x00", 1)
 
@@ -62,14 +61,14 @@ class UndecidedFlows:
         self._window, self.held_size = window, self._budget.size
         self._drop_unclean()
         self._check_first_bytes(pieces)
-        numbers = np.unique(flow[flows.detection[flow] == _UNDECIDED])
+        numbers = np.unique(flow[flows.detection[flow] == UNDECIDED])
         firsts, stops = np.searchsorted(flow, (numbers, numbers + 1))
         found = [
             self._add_pieces(number, pieces.select(np.arange(first, stop)))
             for number, first, stop in zip(numbers.tolist(), firsts.tolist(), stops.tolist(), strict=True)
         ]
         found += [self._close(number, end) for number, end in closing.items() if number in self._undecided]
-        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _DECIDED) & ~np.isin(flow, numbers))
+        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == DECIDED) & ~np.isin(flow, numbers))
         if not found:
             return pieces
         pieces = concatenate_rows(pieces, *found)
@@ -84,7 +83,7 @@ class UndecidedFlows:
     def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows, whether they are a request from the side that opened the connection."""
         flows, flow = self._flows, pieces.side >> 1
-        new = np.nonzero(flows.detection[flow] == _UNSEEN)[0]
+        new = np.nonzero(flows.detection[flow] == UNSEEN)[0]
         new = new[np.lexsort((pieces.offset[new], pieces.moment[new], flow[new]))]
         for index in new[group_starts(flow[new])].tolist():
             side = int(pieces.side[index])
@@ -92,7 +91,7 @@ class UndecidedFlows:
             is_known = side & 1 == flows.opener[number] and flows.starts_known[side]
             first = self._read_first(pieces, index) if is_known else b""
             is_plain = len(first) >= REQUEST_HEAD and not is_tls(first) and is_request(first, 0, FRAME_SIZE_MAX)
-            flows.detection[number] = _DECIDED if is_plain else _UNDECIDED
+            flows.detection[number] = DECIDED if is_plain else UNDECIDED
             if not is_plain:
                 opener = int(flows.opener[number])
                 starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
@@ -147,7 +146,7 @@ class UndecidedFlows:
             return self._drop(number)
         del self._undecided[number]
         self._flows.opener[number], self._flows.decided_at[number] = flow.client_side, moment
-        self._flows.detection[number] = _DECIDED
+        self._flows.detection[number] = DECIDED
         detection.release()
         return concatenate_rows(*held)
 
@@ -156,5 +155,5 @@ class UndecidedFlows:
         _, detection, _ = self._undecided.pop(number)
         detection.release()
         self._flows.mark_unclean(np.array([number]), "not_kafka")
-        self._flows.detection[number] = _DECIDED
+        self._flows.detection[number] = DECIDED
         return NO_PIECES
