@@ -94,6 +94,6 @@ class ExchangeBuilder:
         if flow is None:
             info = self._index.flows[number]
             opener = int(self._index.openers[number])
-            flow = Flow(info.key, 0, info.link, opener, opener, starts_known=[True, True], kind="kafka")
+            flow = Flow(info.key, info.epoch, info.link, opener, opener, starts_known=[True, True], kind="kafka")
             self._flows[number] = flow
         return flow

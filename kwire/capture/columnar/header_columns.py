@@ -85,7 +85,7 @@ class HeaderColumns:
         if array is None:
             infos = zip(self._index.flows, self._index.openers.tolist(), strict=True)
             read_value = CONNECTION_VALUES[name]
-            values = [read_value(Flow(info.key, 0, info.link, max(side, 0))) for info, side in infos]
+            values = [read_value(Flow(info.key, info.epoch, info.link, max(side, 0))) for info, side in infos]
             array = self._flow_arrays[name] = pa.array(values, type=self._types[name])
         return array
 

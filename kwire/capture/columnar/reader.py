@@ -61,9 +61,9 @@ class ColumnarReader:
         chosen = np.ones(len(index.flows), dtype=np.bool_)
         if flows is not None:
             chosen[:] = False
-            chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
+            chosen[[number for key in flows for number in index.flow_numbers.get(key, ())]] = True
         self.is_columnar, is_streamed = self._divide_flows(chosen)
-        self.streamed_flows = [index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()]
+        self.streamed_flows = {index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()}
 
     @property
     def _has_default_frames(self) -> bool:
@@ -131,7 +131,7 @@ class ColumnarReader:
         number, outcome = numbered
         if isinstance(outcome, CaptureIssue | FlowSummary | PacketSummary):
             return number, _LAST
-        return self.exchange_key(number, self.index.flow_numbers[outcome.flow.ends])
+        return self.exchange_key(number, self.index.flow_numbers[outcome.flow.ends][-1])
 
     def exchange_key(self, completed_by: int, flow: int) -> tuple[int, int]:
         """The sort key of an exchange. Args: completed_by: the number of a packet. flow: a number of the index."""
@@ -166,7 +166,8 @@ class ColumnarReader:
             if self.is_columnar[row.flow]:
                 info, opener = self.index.flows[row.flow], int(self.index.openers[row.flow])
                 side, is_tls = opener if opener >= 0 else None, row.kind == "tls"
-                yield row.completed_by, row.to_outcome(Flow(info.key, 0, info.link, side, is_tls=is_tls, kind=row.kind))
+                flow = Flow(info.key, info.epoch, info.link, side, is_tls=is_tls, kind=row.kind)
+                yield row.completed_by, row.to_outcome(flow)
 
     def _needed_exchanges(self, exchanges: ExchangeColumns) -> ExchangeColumns:
         """The exchanges that match the options or may name topics, and those with unusual headers."""
@@ -254,4 +255,7 @@ class ColumnarReader:
                 # A broker port determines the client, even against the SYN.
                 is_columnar[number] = is_broker.index(False) == int(index.openers[number])
                 is_streamed[number] = not is_columnar[number]
-        return is_columnar, is_streamed
+        # The streaming pipeline reads all connections of the same endpoints.
+        pairs = index.columns["flow.pair"]
+        is_streamed = chosen & np.isin(pairs, pairs[is_streamed])
+        return is_columnar & ~is_streamed, is_streamed

@@ -8,8 +8,8 @@ from typing import Any
 from kwire.capture.index.arrays import Words
 from kwire.capture.index.column_schema import FLOW_COLUMNS, PACKET_TYPES
 from kwire.capture.index.columns import Columns
+from kwire.capture.index.flows.endpoint_pairs import EndpointPairs
 from kwire.capture.index.flows.flow_builder import FlowBuilder
-from kwire.capture.index.flows.flow_ids import FlowIds
 from kwire.capture.index.flows.frame_columns import FileWindow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.index_writer import ClientIdNumbers, IndexWriter
@@ -19,6 +19,7 @@ from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import endpoints_of_words
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
+from kwire.capture.index.streams.flow_table import count_open_max
 
 
 def build_index(source: Source) -> Index:
@@ -36,24 +37,27 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
 
     Raises: as `build_index`.
     """
-    header_pass, ids, writer = HeaderPass(), FlowIds(), IndexWriter(columns)
+    header_pass, endpoint_pairs, writer = HeaderPass(), EndpointPairs(), IndexWriter(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with CaptureFile(source) as file:
-        scanner, builder = open_scanner(file), FlowBuilder(file.read, lambda flow: endpoints_of_words(ids.words[flow]))
+        scanner, builder = (
+            open_scanner(file),
+            FlowBuilder(file.read, lambda pair: endpoints_of_words(endpoint_pairs.words[pair])),
+        )
         state = ScanState(scanner.first)
         for span in scanner.read_spans(file.size, state):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
             headers = header_pass.read_span(span)
-            flow = ids.number_flows(headers.ends)
-            result = builder.add_span(headers, flow, FileWindow(span.base, span.data))
+            pair = endpoint_pairs.number_pairs(headers.ends)
+            result = builder.add_span(headers, pair, FileWindow(span.base, span.data))
             exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
-            packets = {name: flow if name == "flow" else getattr(headers, name) for name in PACKET_TYPES}
+            packets = {name: pair if name == "pair" else getattr(headers, name) for name in PACKET_TYPES}
             writer.write_span((span.base, span.extent), packets, exchanges, result.fragments)
             on_progress(span.base + span.extent)
         scanner.report_end(state)
         header_pass.issues += [(state.packet_count, issue) for issue in state.issues]
         header_pass.close(state.packet_count)
-        write_flows(writer, builder, ids.endpoint_table(), header_pass.fragmented_payloads)
+        write_flows(writer, builder, endpoint_pairs.endpoint_table(), header_pass.fragmented_payloads)
         writer.write_metadata(
             {
                 "size": file.size,
@@ -69,12 +73,14 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
 
 
 def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmented: Sequence[bytes] = ()) -> None:
-    """Finish the flows, and write them with everything that follows the spans; `words` are their endpoints."""
+    """Finish the flows, and write them with everything that follows the spans; `words` are those of `EndpointPairs`."""
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
-    flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
+    flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(builder.flows)] for name in FLOW_COLUMNS}
+    open_max = count_open_max(builder.flows.begin_packet, builder.flows.closed_by)
     rows = builder.gaps(), builder.other_connections()
-    writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows, fragmented=fragmented)
+    flows["words"] = words
+    writer.write_end(flows, unanswered, end.fragments, *rows, fragmented=fragmented, open_max=open_max)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

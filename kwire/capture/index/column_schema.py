@@ -15,7 +15,8 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestCo
 class PacketColumns(NamedTuple):
     """The TCP packets of one span, in packet order.
 
-    at: offset of the payload in the file; -1 - n: the payload is number n of `Index.fragmented_payload`.
+    at: offset of the payload in the file; -1 - n: the payload is number n of `Index.fragmented_payload`. pair: the
+    number of its endpoints.
     """
 
     number: Ints
@@ -29,7 +30,7 @@ class PacketColumns(NamedTuple):
     at: Ints
     captured: Ints
     missing: Ints
-    flow: Ints
+    pair: Ints
 
 
 # The narrowest types that hold each column.
@@ -45,14 +46,25 @@ PACKET_TYPES = {
     "at": "i8",
     "captured": "i4",
     "missing": "i4",
-    "flow": "i4",
+    "pair": "i4",
 }
 FRAME_TYPES = dict(zip(FrameColumns._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
 REQUEST_TYPES = dict(
     zip(RequestColumns._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4", "i1"), strict=True)
 )
 RESPONSE_TYPES = dict(zip(ResponseColumns._fields[1:], ("i4", "i1"), strict=True))
-FLOW_COLUMNS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "unclean_reason", "opener", "end_reason")
+FLOW_COLUMNS = (
+    "pair",
+    "epoch",
+    "first_ts",
+    "last_ts",
+    "packets",
+    "size",
+    "link",
+    "unclean_reason",
+    "opener",
+    "end_reason",
+)
 # The parts of an index are its spans, by number, and what only the end of the capture completes.
 UNANSWERED_PART = -1
 

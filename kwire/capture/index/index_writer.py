@@ -87,23 +87,25 @@ class IndexWriter:
         others: list[OtherConnection],
         *,
         fragmented: Sequence[bytes],
+        open_max: int,
     ) -> None:
         """Write what is known at the end of the capture.
 
-        Args: flows: the columns of all flows. unanswered, fragments: what the end completes, as in `write_span`. gaps:
-        of all flows. others: flows that are not read as Kafka. fragmented: payloads that came in IP fragments.
+        Args: flows: the columns of all flows, and `words`. unanswered, fragments: what the end completes, as in
+        `write_span`. gaps: of all flows. others: flows that are not read as Kafka. fragmented: payloads that came in IP
+        fragments. open_max: the most connections that were open at once.
         """
         self._gaps, self._others = gaps, others
         self._write_fragments(fragments, len(self._spans))
         reasons = flows["unclean_reason"]
-        if len(reasons) > OPEN_MAX:
+        if open_max > OPEN_MAX:
             # The streaming pipeline drops the connections that were idle longest.
             flows["unclean_reason"] = np.where(reasons == 0, _MANY, reasons)
             unanswered = unanswered.select(NO_NUMBERS)
         write_exchanges(self.columns, column_schema.UNANSWERED_PART, _numbered(unanswered))
         self.columns.add_column("parts.last", np.array(self._lasts[1:], dtype="i8"))
         self.columns.add_column("fragments.first", np.array(self._firsts, dtype="i8"))
-        self.columns.add_column("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
+        self.columns.add_column("pair.words", flows["words"].astype("u8", copy=False).reshape(-1))
         for name in column_schema.FLOW_COLUMNS:
             self.columns.add_column(f"flow.{name}", flows[name])
         for number, payload in enumerate(fragmented):

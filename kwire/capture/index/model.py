@@ -24,7 +24,7 @@ from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
 
 FlowKey = tuple[Endpoint, Endpoint]
-"""The two endpoints of a flow, the smaller one first. All connections between them are one flow."""
+"""The two endpoints of a flow, the smaller one first. All connections between them have the same."""
 
 
 class ReadableFile(Protocol):
@@ -38,15 +38,20 @@ class ReadableFile(Protocol):
 
 
 class FlowInfo(NamedTuple):
-    """A flow: times in nanoseconds, `bytes` of payload on the wire, and one of `UNCLEAN_REASONS` and `END_REASONS`."""
+    """A connection: times in nanoseconds, `bytes` of payload on the wire, one of `UNCLEAN_REASONS` and `END_REASONS`.
 
+    pair: the number of the endpoints. epoch: how many connections they had before. The times are also those of packets
+    that belong to no connection; the first connection of endpoints stands for these where there is none.
+    """
+
+    pair: int
+    epoch: int
     key: FlowKey
     link: str
     packets: int
     bytes: int
     first_ts: int
     last_ts: int
-    syns: int
     unclean_reason: str
     end_reason: str
 
@@ -111,19 +116,25 @@ class Index:
     @cached_property
     def flows(self) -> list[FlowInfo]:
         """The flows, by number."""
-        words = self.columns["flow.words"].reshape(-1, 5).tolist()
         rows = zip(*(self.columns[f"flow.{name}"].tolist() for name in column_schema.FLOW_COLUMNS), strict=True)
         flows = []
-        for flow_words, (first_ts, last_ts, packets, size, link, syns, reason, _, end) in zip(words, rows, strict=True):
-            key, link_name = endpoints_of_words(tuple(flow_words)), LINK_NAMES[link]
-            reasons = UNCLEAN_REASONS[reason], END_REASONS[end]
-            flows.append(FlowInfo(key, link_name, packets, size, first_ts, last_ts, syns, *reasons))
+        for pair, epoch, first_ts, last_ts, packets, size, link, reason, _, end in rows:
+            totals, reasons = (packets, size, first_ts, last_ts), (UNCLEAN_REASONS[reason], END_REASONS[end])
+            flows.append(FlowInfo(pair, epoch, self.keys[pair], LINK_NAMES[link], *totals, *reasons))
         return flows
 
     @cached_property
-    def flow_numbers(self) -> dict[FlowKey, int]:
-        """The number of each flow."""
-        return {flow.key: number for number, flow in enumerate(self.flows)}
+    def keys(self) -> list[FlowKey]:
+        """The endpoints, by the numbers that packets and flows have."""
+        return [endpoints_of_words(tuple(words)) for words in self.columns["pair.words"].reshape(-1, 5).tolist()]
+
+    @cached_property
+    def flow_numbers(self) -> dict[FlowKey, list[int]]:
+        """The numbers of the connections of each pair of endpoints, in their order."""
+        numbers: dict[FlowKey, list[int]] = {}
+        for number, flow in enumerate(self.flows):
+            numbers.setdefault(flow.key, []).append(number)
+        return numbers
 
     @cached_property
     def file_starts(self) -> list[tuple[int, str]]:

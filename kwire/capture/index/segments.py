@@ -32,17 +32,14 @@ def read_segments(
 
 
 def _flow_segments(index: Index, flows: Collection[FlowKey] | None) -> Iterator[Segment]:
-    keys = [flow.key for flow in index.flows]
-    is_chosen = np.ones(len(keys), dtype=np.bool_)
-    if flows is not None:
-        is_chosen[:] = False
-        is_chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
+    keys, chosen_keys = index.keys, None if flows is None else frozenset(flows)
+    is_chosen = np.array([chosen_keys is None or key in chosen_keys for key in keys], dtype=np.bool_)
     if not is_chosen.any():
         return
     with CaptureFile(index.source) as file:
         for part in range(len(index.spans)):
             packets = index.read_packets(part)
-            chosen = np.nonzero(is_chosen[packets.flow])[0]
+            chosen = np.nonzero(is_chosen[packets.pair])[0]
             if len(chosen):
                 rows = zip(*(column[chosen].tolist() for column in packets), strict=True)
                 yield from _span_segments(index, file, list(rows), keys)
@@ -53,7 +50,7 @@ def _span_segments(
 ) -> Iterator[Segment]:
     """The segments of one span."""
     base, buffer = 0, b""
-    for position, (number, ts, link, side, seq, ack, flags, window, at, captured, missing, flow) in enumerate(rows):
+    for position, (number, ts, link, side, seq, ack, flags, window, at, captured, missing, pair) in enumerate(rows):
         if not captured:
             payload = b""
         elif at < 0:
@@ -62,7 +59,7 @@ def _span_segments(
             if not base <= at <= at + captured <= base + len(buffer):
                 base, buffer = at, file.read(at, _read_ahead_size(rows, position))
             payload = buffer[at - base : at - base + captured]
-        source, target = keys[flow][side], keys[flow][1 - side]
+        source, target = keys[pair][side], keys[pair][1 - side]
         yield Segment(ts, LINK_NAMES[link], source, target, seq, ack, flags, payload, missing, number, window)
 
 

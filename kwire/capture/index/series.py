@@ -18,13 +18,13 @@ from kwire.capture.index.arrays import Ints
 from kwire.capture.index.build import renumber_client_ids, write_flows
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.flow_builder import FlowBuilder
-from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import FileWindow
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.model import FlowKey, Index
 from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoint_words
 from kwire.capture.index.sparse import read_sparse
+from kwire.capture.index.streams.flow_closing import PacketTimes
 from kwire.capture.tls.key_log import KeyLog
 
 # Space between the files: readers read up to this far after the end of a file.
@@ -87,11 +87,11 @@ class SeriesIndex(Index):
         files = self.open_file()
         try:
             builder = FlowBuilder(files.read, keys.__getitem__)
-            for headers, flow, extent, times in self._chosen_packets(numbers):
+            for headers, pair, extent, times in self._chosen_packets(numbers):
                 keys += islice(numbers, len(keys), None)
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
-                result = builder.add_span(headers, flow, window, times)
+                result = builder.add_span(headers, pair, window, times)
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
             words = [endpoint_words(low, high) for low, high in keys]
@@ -115,27 +115,27 @@ class SeriesIndex(Index):
     def _chosen_packets(
         self, numbers: dict[FlowKey, int]
     ) -> Iterator[tuple[PacketHeaders, Ints, tuple[int, int], PacketTimes]]:
-        """The packets of the chosen flows, span by span: headers, flow of each, offset and size of the span, and number
-        and time of all its packets.
+        """The packets of the chosen flows, span by span: headers, endpoints of each, offset and size of the span, and
+        number and time of all its packets. Args: numbers: receives the numbers of endpoints.
         """
         for place, index in enumerate(self.indexes):
-            flow_numbers = np.full(len(index.flows), -1, dtype=np.int64)
-            for number, flow in enumerate(index.flows):
-                if self._flows is None or flow.key in self._flows:
-                    flow_numbers[number] = numbers.setdefault(flow.key, len(numbers))
+            pairs = np.full(len(index.keys), -1, dtype=np.int64)
+            for number, key in enumerate(index.keys):
+                if self._flows is None or key in self._flows:
+                    pairs[number] = numbers.setdefault(key, len(numbers))
             base, first = int(self._bases[place]), int(self._firsts[place])
-            for part, (begin, size) in enumerate(index.spans if (flow_numbers >= 0).any() else ()):
+            for part, (begin, size) in enumerate(index.spans if (pairs >= 0).any() else ()):
                 packets = index.read_packets(part)
-                rows = np.nonzero(flow_numbers[packets.flow] >= 0)[0]
+                rows = np.nonzero(pairs[packets.pair] >= 0)[0]
                 if not len(rows):
                     continue
                 times = PacketTimes(packets.number.astype(np.int64) + first, packets.ts.astype(np.int64))
                 columns = {name: getattr(packets, name)[rows].astype(np.int64) for name in packets._fields}
-                flow = flow_numbers[columns.pop("flow")]
+                pair = pairs[columns.pop("pair")]
                 columns["number"] += first
                 columns["at"] = np.where(columns["at"] < 0, columns["at"], columns["at"] + base)
                 headers = PacketHeaders(ends=np.zeros((len(rows), 0), dtype=np.uint64), **columns)
-                yield headers, flow, (base + begin, size), times
+                yield headers, pair, (base + begin, size), times
 
 
 class _SeriesFiles:

@@ -68,7 +68,7 @@ class _Connection:
         if flags & SYN:
             seq = self._process_syn(side, segment)
         if flags & ACK:
-            if other.start_seq is None and stream.saw_syn and seq == stream.start_seq:
+            if other.start_seq is None and stream.saw_syn and not stream.is_beyond(seq, 0):
                 # A side that has sent nothing yet has usually received nothing either: this completes the handshake.
                 other.set_start(segment.ack, is_certain=True)
             # The acknowledgement number of a reset is often invalid; and the side that answers a SYN may first
@@ -163,7 +163,7 @@ class ConnectionTable:
             key, side = (segment.target, segment.source), 1
         connection = self._open.get(key)
         if connection is not None and _is_reuse(connection, side, segment):
-            yield from self._close(connection, segment.ts, "reuse")
+            yield from self._close(self._open.pop(key), segment.ts, "reuse")
             connection = None
         if connection is None:
             # A connection is created by a SYN or by data, not by a stray ACK or RST.

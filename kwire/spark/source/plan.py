@@ -142,22 +142,24 @@ def _split_large_flows(
     Only flows whose requests and responses the index has paired completely are split: all tasks agree on the pairs.
     """
     split_tasks: dict[FlowKey, list[ScanTask]] = {}
-    file_counts = Counter(flow.key for index in indexes for flow in index.flows)
+    file_counts = Counter(key for index in indexes for key in index.flow_numbers)
     for index in indexes:
-        for number, flow in enumerate(index.flows):
-            is_large = flow.cost > size_max * _SLACK and flow.is_clean and file_counts[flow.key] == 1
-            if not is_large or flow.key not in flows:
+        for key, numbers in index.flow_numbers.items():
+            connections = [index.flows[number] for number in numbers]
+            cost = sum(flow.cost for flow in connections)
+            is_large = cost > size_max * _SLACK and connections[0].is_clean and file_counts[key] == 1
+            if not is_large or key not in flows:
                 continue
-            split_tasks[flow.key] = [
-                ScanTask([index.file], frozenset({flow.key}), emits_issues=False, packets=packets)
-                for packets, span in _split_requests(_flow_requests(index, number), -(-flow.cost // size_max), flow)
-                if pruning_filter.may_match_flow(flow.key, span)
+            split_tasks[key] = [
+                ScanTask([index.file], frozenset({key}), emits_issues=False, packets=packets)
+                for packets, span in _split_requests(_flow_requests(index, numbers), -(-cost // size_max), connections)
+                if pruning_filter.may_match_flow(key, span)
             ]
     return split_tasks
 
 
 def _split_requests(
-    requests: Sequence[_Request], count: int, flow: FlowInfo
+    requests: Sequence[_Request], count: int, connections: Sequence[FlowInfo]
 ) -> Iterator[tuple[tuple[int, int], TimeSpan]]:
     """Packet ranges with about the same number of requests each, and the time span of their rows."""
     count = min(count, len(requests))
@@ -167,7 +169,7 @@ def _split_requests(
     for (first_packet, start), (end_packet, stop) in pairwise(bounds):
         part = requests[start:stop]
         # Rows without a request are read with the first range, at any time.
-        span = TimeSpan(flow.first_ts, flow.last_ts)
+        span = TimeSpan(min(flow.first_ts for flow in connections), max(flow.last_ts for flow in connections))
         if start:
             span = TimeSpan(min(request.start_ts for request in part), max(request.end_ts for request in part))
         yield (first_packet, end_packet), span
@@ -181,13 +183,14 @@ class _Request(NamedTuple):
     end_ts: int
 
 
-def _flow_requests(index: Index, flow: int) -> list[_Request]:
-    """The requests of a flow, in order."""
+def _flow_requests(index: Index, flows: Sequence[int]) -> list[_Request]:
+    """The requests of some flows, in order."""
     requests: list[_Request] = []
     for part in (*range(len(index.spans)), -1):
         exchanges = index.read_exchanges(part)
         # Exchanges whose request was sent before the capture began are left out.
-        exchanges = exchanges.select(np.nonzero((exchanges.flow == flow) & (exchanges.request.frame.size >= 0))[0])
+        is_chosen = np.isin(exchanges.flow, flows) & (exchanges.request.frame.size >= 0)
+        exchanges = exchanges.select(np.nonzero(is_chosen)[0])
         request, response = exchanges.request.frame, exchanges.response.frame
         end_ts = np.where(response.size < 0, request.end_ts, response.end_ts)
         requests += map(_Request, request.packet.tolist(), request.ts.tolist(), end_ts.tolist())

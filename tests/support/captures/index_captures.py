@@ -79,6 +79,12 @@ def connection_with_exchanges(
     return connection
 
 
+def connection_without_kafka(port: int = 40_000, *, start: int) -> list[CapturedPacket]:
+    """A connection that is not Kafka: all connections of the same ports are left to the pipeline."""
+    connection = CapturedConnection(("127.0.0.1", port), isn=(70_000_000, 90_000_000), start=start).open()
+    return connection.send_client_bytes(b"GET / HTTP/1.1" + b"\r\n" * 20).packets
+
+
 @cache
 def build_test_captures() -> dict[str, bytes]:
     """Captures by their special property; all tests of a process have the same."""

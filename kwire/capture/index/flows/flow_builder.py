@@ -1,8 +1,8 @@
 """Build flows from packet headers, span by span: exchanges, and the state and cleanness of each flow.
 
 The headers may come from one file while it is scanned, or from stored columns; they may be those of all flows or of
-some, and of one file or of a series of files whose offsets do not overlap. A span passes through these stages: packets
-that open and end connections; pieces of streams (`reassembly`); frames (`frame_scan`); headers; pairs (`pairing`).
+some, and of one file or of a series of files whose offsets do not overlap. A span passes through these stages:
+connections and the pieces of their streams (`connections`); frames (`frame_scan`); headers; exchanges (`pairing`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Ints, concatenate_rows
-from kwire.capture.index.flows.flow_closing import FlowClosing, FlowEnd, PacketTimes
+from kwire.capture.index.arrays import Ints
 from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
     FileWindow,
@@ -32,9 +31,9 @@ from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.flow_packets import FlowPackets
+from kwire.capture.index.streams.connections import Connections
+from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
-from kwire.capture.index.streams.reassembly import Reassembler
 from kwire.capture.index.streams.stream_pieces import StreamPieces
 from kwire.capture.kafka.client_detection import UNDECIDED_TOTAL_MAX
 
@@ -70,12 +69,11 @@ class FlowBuilder:
         """`read` reads the file by offset."""
         self.flows = flows = FlowTable()
         self._fragments = FragmentBuffer()
-        self._reassembler = Reassembler(flows)
+        self._connections = Connections(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
         self._response_frames = FrameScanner(flows, read, self._fragments, is_request=False)
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
         self._pairing = RequestPairing(flows)
-        self._closing = FlowClosing(flows)
         self._undecided = UndecidedFlows(flows, read, find_ends)
 
     @property
@@ -84,27 +82,22 @@ class FlowBuilder:
         return self._headers.client_ids.texts
 
     def add_span(
-        self, headers: PacketHeaders, flow: Ints, window: FileWindow, times: PacketTimes | None = None
+        self, headers: PacketHeaders, pair: Ints, window: FileWindow, times: PacketTimes | None = None
     ) -> SpanResult:
         """Add the packets of a span.
 
-        Args: headers: in packet order; `ends` is not used. flow: by packet, flow numbers from 0 without gaps, in the
-        order of first appearance. window: the part of the file in memory; other parts are read with `read`. times:
-        of all packets of the span; None if these are all.
+        Args: headers: in packet order; `ends` is not used. pair: by packet, the number of its endpoints, from 0 without
+        gaps, in the order of first appearance. window: the part of the file in memory; other parts are read with
+        `read`. times: of all packets of the span; None if these are all.
         """
-        flows = self.flows
         times = times or PacketTimes(headers.number, headers.ts)
-        if len(flow):
-            flows.grow_to(int(flow.max()) + 1)
-        packets = FlowPackets(flows, flow, headers)
-        pieces = self._reassembler.add_packets(headers, flow, packets)
-        closing = self._closing.end_flows(headers, flow, times)
-        exchanges = self._read_pieces(pieces, window, closing)
+        exchanges = self._read_pieces(window, *self._connections.add_packets(headers, pair, times))
         return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
 
     def finish_flows(self) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
-        exchanges = self._read_pieces(stream_pieces.NO_PIECES, _NO_WINDOW, self._closing.end_all())
+        exchanges = self._read_pieces(_NO_WINDOW, *self._connections.end_all())
+        self.flows.spread_unclean()
         return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
 
     def gaps(self) -> list[StreamGapRow]:
@@ -119,13 +112,8 @@ class FlowBuilder:
         """The clean flows that are not read as Kafka, in the order of their ends."""
         return self._undecided.others.rows()
 
-    def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
+    def _read_pieces(self, window: FileWindow, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> ExchangeColumns:
         """The exchanges that these pieces complete, and those of flows that are closed."""
-        numbers = np.array([end.number for end in closing.values()], dtype=np.int64)
-        ended = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
-        if len(ended.side):
-            pieces = concatenate_rows(pieces, ended)
-            pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
         pieces = self._undecided.decide(pieces, window, closing)
         asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)

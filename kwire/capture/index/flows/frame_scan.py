@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows, find_groups
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
     NO_FRAMES,
@@ -26,6 +25,7 @@ from kwire.capture.index.flows.frame_columns import (
 )
 from kwire.capture.index.flows.side_scan import ScanContext, SideScan
 from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
 from kwire.capture.kafka.frame_extractor import MIDSTREAM_REASON

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import find_groups
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import StreamPieces
 from kwire.capture.kafka.client_detection import describe_tls

@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import FrameColumns, MessageTimes
 from kwire.capture.index.flows.matching import Matches, Pairs, match_messages
 from kwire.capture.index.flows.message_columns import (
@@ -26,6 +25,7 @@ from kwire.capture.index.flows.message_columns import (
 from kwire.capture.index.flows.pending_requests import PendingRequests
 from kwire.capture.index.flows.request_numbers import find_order, number_requests
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX, find_flows_over_limits, find_oldest, limit_responses
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MASK, moment_of
 

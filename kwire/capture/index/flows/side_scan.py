@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
     KIND_KEY,
@@ -24,6 +23,7 @@ from kwire.capture.index.flows.frame_columns import (
     ReadAt,
     StreamGapRow,
 )
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, SNAPLEN, StreamPieces, moment_of
 from kwire.capture.kafka.frame_extractor import GAP_REASONS, INVALID_LENGTHS_MAX, describe_length

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import concatenate_rows, group_starts
-from kwire.capture.index.flows.flow_closing import FlowEnd
 from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
 from kwire.capture.index.flows.other_connections import OtherConnections
+from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, NO_PIECES, StreamPieces, moment_of
 from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget
@@ -28,7 +28,7 @@ _FIRST_SIZE = 4 * REQUEST_HEAD
 _UNSEEN, _UNDECIDED, _KAFKA, _OTHER = 0, 1, 2, 3
 
 FindEnds = Callable[[int], tuple[Endpoint, Endpoint]]
-"""Returns the endpoints of a flow, by its number."""
+"""Returns the endpoints of a pair, by its number."""
 
 
 class _Undecided(NamedTuple):
@@ -100,7 +100,13 @@ class UndecidedFlows:
             if not is_plain:
                 opener = int(flows.opener[number])
                 starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
-                model = Flow(self._find_ends(number), 0, "", opener if opener >= 0 else None, starts_known=starts_known)
+                model = Flow(
+                    self._find_ends(int(flows.pair[number])),
+                    0,
+                    "",
+                    opener if opener >= 0 else None,
+                    starts_known=starts_known,
+                )
                 detection = ClientDetection(model, frozenset(), FRAME_SIZE_MAX, self._budget)
                 self._undecided[number] = _Undecided(model, detection, [])
 

@@ -1,7 +1,7 @@
 """Stage 2 of parallel indexing: join the ranges of a file; rereads each range that does not begin where the last ends.
 
-After the join no result depends on a guess: packets have their numbers in the file, flows are numbered by their first
-packet and divided into shards, and IP fragments are reassembled.
+After the join no result depends on a guess: packets have their numbers in the file, pairs of endpoints are numbered by
+their first packet and divided into shards, and IP fragments are reassembled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kwire.capture.index.scan.spans import ScanState
 from kwire.capture.model import CaptureIssue, Packet
 from kwire.capture.network.packet_copies import COPIES_KIND, copies_issue
 
-# This many flows, the largest ones, are assigned to shards by their size; the others are assigned in turn.
+# This many pairs, the largest ones, are assigned to shards by their size; the others are assigned in turn.
 _WEIGHED_MAX = 10_000
 # The kind of issue that counts packets in unsupported tunnels, over all ranges.
 _COUNTED_KIND = "encapsulated"
@@ -63,7 +63,7 @@ class WorkFolder:
 
 
 def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRange], shards: int) -> int:
-    """Join the ranges, whose files are in the folder, and divide the flows into this many shards.
+    """Join the ranges, whose files are in the folder, and divide the pairs of endpoints into this many shards.
 
     Returns: how many ranges had to be read again.
     Raises: NotIndexed; CaptureError; OSError.
@@ -81,9 +81,9 @@ def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRa
             for span, (base, size) in enumerate(range_file.summary.spans):
                 fragmented.add_fragments(len(spans), range_file.read_deferred(span), before)
                 spans.append((number, span, base, size))
-        flows = _FlowNumbers(placed_ranges, fragmented)
-        flows.write_flows(columns, placed_ranges, shards)
-        fragmented.write_packets(flows.numbers)
+        pairs = _PairNumbers(placed_ranges, fragmented)
+        pairs.write_pairs(columns, placed_ranges, shards)
+        fragmented.write_packets(pairs.numbers)
         copies, copies_ts = _find_copies(placed_ranges)
         columns.add_column("copies", copies)
         scanner.report_end(state)
@@ -151,11 +151,11 @@ class _FragmentedPackets:
                 self.headers[span] = headers
 
     def write_packets(self, numbers: dict[tuple[int, ...], int]) -> None:
-        """Write the reassembled packets. Args: numbers: by flow words, the number of the flow."""
+        """Write the reassembled packets. Args: numbers: by words of endpoints, their number."""
         for span, headers in self.headers.items():
-            flow = np.array([numbers[tuple(words)] for words in headers.ends.tolist()], dtype=np.int64)
+            pair = np.array([numbers[tuple(words)] for words in headers.ends.tolist()], dtype=np.int64)
             for name, kind in PACKET_TYPES.items():
-                column = flow if name == "flow" else getattr(headers, name)
+                column = pair if name == "pair" else getattr(headers, name)
                 self._columns.add_column(f"{span}.fragmented.{name}", column.astype(kind))
         for number, payload in enumerate(self.header_pass.fragmented_payloads):
             self._columns.add_column(f"fragmented_payloads.{number}", np.frombuffer(payload, dtype=np.uint8))
@@ -165,14 +165,14 @@ class _FragmentedPackets:
             yield Packet(number + before, ts, link, self._file.read(at, captured), size), at
 
 
-class _FlowNumbers:
-    """Numbers the flows of all ranges in the order of their first packets."""
+class _PairNumbers:
+    """Numbers the pairs of endpoints of all ranges in the order of their first packets."""
 
     def __init__(self, placed_ranges: Sequence[_PlacedRange], fragmented: _FragmentedPackets) -> None:
         firsts: dict[tuple[int, ...], int] = {}
         counts: dict[tuple[int, ...], int] = {}
         for placed in placed_ranges:
-            words, first, count = (column.tolist() for column in placed.range_file.read_flows())
+            words, first, count = (column.tolist() for column in placed.range_file.read_pairs())
             for key, first_packet, packets in zip(map(tuple, words), first, count, strict=True):
                 firsts.setdefault(key, first_packet + placed.before)
                 counts[key] = counts.get(key, 0) + packets
@@ -184,23 +184,23 @@ class _FlowNumbers:
         self.numbers = {key: number for number, key in enumerate(ordered)}
         self._counts = np.array([counts[key] for key in ordered], dtype=np.int64)
 
-    def write_flows(self, columns: Columns, placed_ranges: Sequence[_PlacedRange], shards: int) -> None:
-        """Write the flows, the shard of each, and for each range a map from its flow numbers to these."""
-        columns.add_column("flow.words", np.array(list(self.numbers), dtype=np.uint64).reshape(-1))
-        columns.add_column("flow.shards", assign_shards(self._counts, shards).astype("i4"))
+    def write_pairs(self, columns: Columns, placed_ranges: Sequence[_PlacedRange], shards: int) -> None:
+        """Write the pairs, the shard of each, and for each range a map from its pair numbers to these."""
+        columns.add_column("pair.words", np.array(list(self.numbers), dtype=np.uint64).reshape(-1))
+        columns.add_column("pair.shards", assign_shards(self._counts, shards).astype("i4"))
         for placed in placed_ranges:
-            numbers = [self.numbers[tuple(key)] for key in placed.range_file.read_flows()[0].tolist()]
+            numbers = [self.numbers[tuple(key)] for key in placed.range_file.read_pairs()[0].tolist()]
             columns.add_column(f"numbers.{placed.number}", np.array(numbers, dtype="i4"))
 
 
 def assign_shards(costs: Ints, shards: int) -> Ints:
-    """Assign flows to shards so that all shards have about the same cost."""
+    """Assign pairs to shards so that all shards have about the same cost."""
     out = np.arange(len(costs), dtype=np.int64) % shards
     loads = [(0, shard) for shard in range(shards)]
-    for flow in np.argsort(-costs, kind="stable")[:_WEIGHED_MAX].tolist():
+    for pair in np.argsort(-costs, kind="stable")[:_WEIGHED_MAX].tolist():
         cost, shard = heapq.heappop(loads)
-        out[flow] = shard
-        heapq.heappush(loads, (cost + int(costs[flow]), shard))
+        out[pair] = shard
+        heapq.heappush(loads, (cost + int(costs[pair]), shard))
     return out
 
 
@@ -292,12 +292,12 @@ class JoinedRanges:
 
     @property
     def words(self) -> Words:
-        """The endpoint words of each flow."""
-        return self._columns["flow.words"].reshape(-1, 5)
+        """The words of each pair of endpoints."""
+        return self._columns["pair.words"].reshape(-1, 5)
 
-    def shard_flows(self, shard: int) -> Ints:
-        """The numbers of the flows of a shard."""
-        return np.nonzero(self._columns["flow.shards"] == shard)[0]
+    def shard_pairs(self, shard: int) -> Ints:
+        """The numbers of the pairs of a shard."""
+        return np.nonzero(self._columns["pair.shards"] == shard)[0]
 
     def read_fragmented_payloads(self) -> list[bytes]:
         """The payloads that arrived in IP fragments."""
@@ -305,14 +305,14 @@ class JoinedRanges:
         return [self._columns[f"fragmented_payloads.{number}"].tobytes() for number in range(count)]
 
     def read_packets(self, span: int) -> dict[str, Any]:
-        """The columns of the packets of a span, with packet and flow numbers of the index."""
+        """The columns of the packets of a span, with packet and pair numbers of the index."""
         number, range_span, _, _ = self._spans[span]
         if self._range is None or self._range[0] != number:
             self._range = number, RangeFile(self._folder.range_path(number)), self._columns[f"numbers.{number}"]
         _, range_file, numbers = self._range
         packets: dict[str, Any] = range_file.read_packets(range_span)
         packets["number"] = packets["number"] + self._before[str(number)]
-        packets["flow"] = numbers[packets["flow"]]
+        packets["pair"] = numbers[packets["pair"]]
         if span in self._fragmented:
             pairs = {name: [packets[name], self._columns[f"{span}.fragmented.{name}"]] for name in PACKET_TYPES}
             merged = {name: np.concatenate(columns) for name, columns in pairs.items()}

@@ -19,8 +19,9 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import sort_connections
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
-from kwire.capture.index.parallel.shards import ShardFile, build_shard
+from kwire.capture.index.parallel.shards import ShardFile, build_shard, number_flows
 from kwire.capture.index.scan.files import Source
+from kwire.capture.index.streams.flow_table import count_open_max
 
 
 def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> None:
@@ -37,7 +38,8 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     texts = [text for shard in shards for text in shard.client_ids]
     firsts = np.cumsum([0, *(len(shard.client_ids) for shard in shards[:-1])]).tolist()
     renumberings = [_ShardRenumbering(first) for first in firsts]
-    end_packets = _merge_flow_column(joined, shards, "end_packet")
+    number_flows(shards)
+    end_packets = _merge_flow_column(shards, "end_packet")
 
     def merge_exchanges(part: int) -> ExchangeColumns:
         """The exchanges of a part in the order of completion."""
@@ -66,23 +68,19 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     unanswered = renumber_client_ids(unanswered, writer.clients, texts)
     gaps = sort_gaps(gap for shard in shards for gap in shard.read_gaps())
     others = sort_connections(other for shard in shards for other in shard.read_other_connections())
-    flows, fragmented = _merge_flow_columns(joined, shards), joined.read_fragmented_payloads()
-    writer.write_end(flows, unanswered, end_fragments, gaps, others, fragmented=fragmented)
+    flows: dict[str, Any] = {name: _merge_flow_column(shards, name) for name in FLOW_COLUMNS}
+    flows["words"] = joined.words
+    open_max = count_open_max(*(_merge_flow_column(shards, name) for name in ("begin_packet", "closed_by")))
+    fragmented = joined.read_fragmented_payloads()
+    writer.write_end(flows, unanswered, end_fragments, gaps, others, fragmented=fragmented, open_max=open_max)
     writer.write_metadata(joined.index)
 
 
-def _merge_flow_columns(joined: JoinedRanges, shards: Sequence[ShardFile]) -> dict[str, Any]:
-    """The columns of flows, by their numbers in the index."""
-    flows: dict[str, Any] = {"words": joined.words}
-    for name in FLOW_COLUMNS:
-        flows[name] = _merge_flow_column(joined, shards, name)
-    return flows
-
-
-def _merge_flow_column(joined: JoinedRanges, shards: Sequence[ShardFile], name: str) -> Ints:
-    column = np.zeros(len(joined.words), dtype=np.int64)
-    for number, shard in enumerate(shards):
-        column[joined.shard_flows(number)] = shard.read_flow_column(name)
+def _merge_flow_column(shards: Sequence[ShardFile], name: str) -> Ints:
+    """A column of flows, by their numbers in the index."""
+    column = np.zeros(sum(len(shard.flows) for shard in shards), dtype=np.int64)
+    for shard in shards:
+        column[shard.flows] = shard.read_flow_column(name)
     return column
 
 

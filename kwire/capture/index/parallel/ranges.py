@@ -1,7 +1,7 @@
 """Stage 1 of parallel indexing: scan one range of the file and write its packets as columns to a file.
 
 A range depends on earlier ranges only by its `RecordPosition` and by IP fragments; the join handles both. Until then,
-packets and flows are numbered within their range.
+packets and pairs of endpoints are numbered within their range.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kwire.capture.files.pcapng_blocks import Interface
 from kwire.capture.index.arrays import NO_NUMBERS, Ints, Words
 from kwire.capture.index.column_schema import PACKET_TYPES
 from kwire.capture.index.columns import Columns, Path_, new_columns_file
-from kwire.capture.index.flows.flow_ids import FlowIds
+from kwire.capture.index.flows.endpoint_pairs import EndpointPairs
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_copies import CopyKeys
@@ -84,7 +84,7 @@ def _scan_range(
     position = begin or (scanner.first if start == 0 else scanner.guess_position(start, stop))
     if position is None:
         return None
-    state, header_pass, ids = ScanState(position), HeaderPass(defers=True), FlowIds()
+    state, header_pass, endpoint_pairs = ScanState(position), HeaderPass(defers=True), EndpointPairs()
     firsts = counts = NO_NUMBERS
     extents: list[tuple[int, int]] = []
     first_ts, last_ts = 2**63 - 1, 0
@@ -92,19 +92,19 @@ def _scan_range(
         first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
         extents.append((span.base, span.extent))
         headers = header_pass.read_span(span)
-        flow = ids.number_flows(headers.ends)
-        counts = np.append(counts, np.zeros(len(ids) - len(counts), dtype=np.int64))
-        counts += np.bincount(flow, minlength=len(counts))
-        new, at = np.unique(flow, return_index=True)
+        pair = endpoint_pairs.number_pairs(headers.ends)
+        counts = np.append(counts, np.zeros(len(endpoint_pairs) - len(counts), dtype=np.int64))
+        counts += np.bincount(pair, minlength=len(counts))
+        new, at = np.unique(pair, return_index=True)
         firsts = np.append(firsts, headers.number[at[new >= len(firsts)]])
         for name, kind in PACKET_TYPES.items():
-            column = flow if name == "flow" else getattr(headers, name)
+            column = pair if name == "pair" else getattr(headers, name)
             columns.add_column(f"{number}.{name}", column.astype(kind))
         columns.add_column(f"{number}.deferred", np.array(header_pass.deferred, dtype=np.int64).reshape(-1))
         header_pass.deferred.clear()
-    columns.add_column("flow.words", ids.endpoint_table().reshape(-1))
-    columns.add_column("flow.firsts", firsts)
-    columns.add_column("flow.counts", counts)
+    columns.add_column("pair.words", endpoint_pairs.endpoint_table().reshape(-1))
+    columns.add_column("pair.firsts", firsts)
+    columns.add_column("pair.counts", counts)
     # Packets at its beginning may be copies of packets of the range before, which the join finds.
     columns.add_column("copies.head", header_pass.copies.head.to_words())
     columns.add_column("copies.latest", header_pass.copies.latest.to_words())
@@ -138,10 +138,10 @@ class RangeFile:
             mtime_ns=metadata["mtime_ns"],
         )
 
-    def read_flows(self) -> tuple[Words, Ints, Ints]:
-        """By flow: its endpoint words, the number of its first packet, and its packet count."""
+    def read_pairs(self) -> tuple[Words, Ints, Ints]:
+        """By pair of endpoints: its words, the number of its first packet, and its packet count."""
         columns = self._columns
-        return columns["flow.words"].reshape(-1, 5), columns["flow.firsts"], columns["flow.counts"]
+        return columns["pair.words"].reshape(-1, 5), columns["pair.firsts"], columns["pair.counts"]
 
     def read_copy_keys(self) -> tuple[CopyKeys, CopyKeys]:
         """The keys at the beginning and at the end of the range, as in `CopyFinder`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kwire.capture.index import column_schema
-from kwire.capture.index.arrays import Ints
+from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.column_schema import read_exchanges, write_exchanges
 from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
-from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import KIND_KEY, BodyFragments, FileWindow, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import OtherConnection
@@ -17,44 +18,47 @@ from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoints_of_words
+from kwire.capture.index.streams.flow_closing import PacketTimes
 
 # Headers are read up to this far after the start of a frame.
 _PADDING_SIZE = 64
+# Of each flow, what the merge needs.
+_FLOW_COLUMNS = (*column_schema.FLOW_COLUMNS, "numbered_in", "begin_packet", "end_packet", "closed_by")
 
 
 def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
     """Build the flows of a shard of the joined ranges, and write the results to the shard's file."""
     joined = JoinedRanges(folder)
-    flows = joined.shard_flows(shard)
-    shard_flows = np.full(len(joined.words), -1, dtype=np.int64)
-    shard_flows[flows] = np.arange(len(flows))
+    pairs = joined.shard_pairs(shard)
+    shard_pairs = np.full(len(joined.words), -1, dtype=np.int64)
+    shard_pairs[pairs] = np.arange(len(pairs))
     with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
-        builder = FlowBuilder(file.read, lambda flow: endpoints_of_words(tuple(joined.words[flows[flow]].tolist())))
+        builder = FlowBuilder(file.read, lambda pair: endpoints_of_words(tuple(joined.words[pairs[pair]].tolist())))
         totals = []
         for span in range(len(joined.extents)):
             packets = joined.read_packets(span)
-            flow = shard_flows[packets["flow"]]
-            chosen = np.nonzero(flow >= 0)[0]
+            pair = shard_pairs[packets["pair"]]
+            chosen = np.nonzero(pair >= 0)[0]
             headers = headers_from_columns(packets, chosen)
             times = PacketTimes(*(packets[name].astype(np.int64) for name in PacketTimes._fields))
-            result = builder.add_span(headers, flow[chosen], _read_window(file, headers), times)
+            result = builder.add_span(headers, pair[chosen], _read_window(file, headers), times)
             totals.append(result.totals)
-            write_exchanges(columns, span, _renumber_flows(result.exchanges, flows))
-            _write_fragments(columns, f"{span}.fragments", result.fragments, flows)
+            write_exchanges(columns, span, result.exchanges)
+            _write_fragments(columns, f"{span}.fragments", result.fragments)
         end = builder.finish_flows()
-        write_exchanges(columns, column_schema.UNANSWERED_PART, _renumber_flows(end.exchanges, flows))
-        _write_fragments(columns, "end.fragments", end.fragments, flows)
-        for name in column_schema.FLOW_COLUMNS:
-            columns.add_column(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
-        columns.add_column("flow.end_packet", builder.flows.end_packet[: len(flows)])
+        write_exchanges(columns, column_schema.UNANSWERED_PART, end.exchanges)
+        _write_fragments(columns, "end.fragments", end.fragments)
+        flows = builder.flows
+        flows.pair[: len(flows)] = pairs[flows.pair[: len(flows)]]
+        for name in _FLOW_COLUMNS:
+            columns.add_column(f"flow.{name}", getattr(flows, name)[: len(flows)])
         columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
-        gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in builder.gaps()]
-        others = [each._replace(flow=int(flows[each.flow])) for each in builder.other_connections()]
-        columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps, "others": others}
+        others = builder.other_connections()
+        columns.metadata = {"client_ids": builder.client_ids, "gaps": builder.gaps(), "others": others}
 
 
 class ShardFile:
-    """The file of a shard, for reading. Flows have the numbers of the index."""
+    """The file of a shard, for reading. flows: the numbers of its flows in the index (`number_flows`)."""
 
     def __init__(self, folder: WorkFolder, shard: int) -> None:
         """Raises: OSError, BadColumnsError."""
@@ -62,31 +66,54 @@ class ShardFile:
         self.client_ids: list[str] = self._columns.metadata["client_ids"]
         self.totals: Ints = self._columns["totals"].reshape(-1, len(LIMITS))
         """By span, the totals that are limited for all shards together."""
+        self.flows: Ints = NO_NUMBERS
 
     def read_exchanges(self, span: int) -> ExchangeColumns:
         """The exchanges that a span completes; -1: those that the end of the capture completes."""
-        return read_exchanges(self._columns, span)
+        request, response, completed_by = read_exchanges(self._columns, span)
+        request = request._replace(frame=request.frame._replace(side=self._renumber_sides(request.frame.side)))
+        response = response._replace(frame=response.frame._replace(side=self._renumber_sides(response.frame.side)))
+        return ExchangeColumns(request, response, completed_by)
 
     def read_fragments(self, part: int | str) -> BodyFragments:
         """The body fragments of a span or of the `end`."""
-        return BodyFragments(*(self._columns[f"{part}.fragments.{name}"] for name in BodyFragments._fields))
+        fragments = BodyFragments(*(self._columns[f"{part}.fragments.{name}"] for name in BodyFragments._fields))
+        side, kind = fragments.side % KIND_KEY, fragments.side // KIND_KEY
+        return fragments._replace(side=self._renumber_sides(side) + kind * KIND_KEY)
 
     def read_gaps(self) -> list[StreamGapRow]:
         """The stream gaps of all flows."""
-        return [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
+        rows = (StreamGapRow(*row) for row in self._columns.metadata["gaps"])
+        return [row._replace(flow=int(self.flows[row.flow])) for row in rows]
 
     def read_other_connections(self) -> list[OtherConnection]:
         """The flows that are not read as Kafka."""
-        return [OtherConnection(*row) for row in self._columns.metadata["others"]]
+        rows = (OtherConnection(*row) for row in self._columns.metadata["others"])
+        return [row._replace(flow=int(self.flows[row.flow])) for row in rows]
 
     def read_flow_column(self, name: str) -> Ints:
         """A column of the shard's flows."""
         return self._columns[f"flow.{name}"]
 
+    def _renumber_sides(self, side: Ints) -> Ints:
+        """The sides with the flow numbers of the index; -1, for no side, is unchanged."""
+        return np.where(side < 0, side, 2 * self.flows[side >> 1] + (side & 1)) if len(side) else side
 
-def _write_fragments(columns: Columns, name: str, fragments: BodyFragments, flows: Ints) -> None:
-    side, kind = fragments.side % KIND_KEY, fragments.side // KIND_KEY
-    fragments = fragments._replace(side=_renumber_sides(side, flows) + kind * KIND_KEY)
+
+def number_flows(shards: Sequence[ShardFile]) -> None:
+    """Number the flows of all shards as one process does: by span, those of new endpoints first, by their endpoints."""
+    names = "epoch", "pair", "numbered_in"
+    epoch, pair, numbered_in = (np.concatenate([shard.read_flow_column(name) for shard in shards]) for name in names)
+    order = np.lexsort((epoch, pair, epoch > 0, numbered_in))
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    stop = 0
+    for shard in shards:
+        begin, stop = stop, stop + len(shard.read_flow_column("pair"))
+        shard.flows = numbers[begin:stop]
+
+
+def _write_fragments(columns: Columns, name: str, fragments: BodyFragments) -> None:
     for field, column in fragments._asdict().items():
         columns.add_column(f"{name}.{field}", column)
 
@@ -99,18 +126,3 @@ def _read_window(file: CaptureFile, headers: PacketHeaders) -> FileWindow:
     base = int(headers.at[has_payload].min())
     end = int((headers.at[has_payload] + headers.captured[has_payload]).max())
     return FileWindow(base, file.read(base, end - base + _PADDING_SIZE))
-
-
-def _renumber_flows(exchanges: ExchangeColumns, flows: Ints) -> ExchangeColumns:
-    """The exchanges with the flow numbers of the index."""
-    request, response, completed_by = exchanges
-    request = request._replace(frame=request.frame._replace(side=_renumber_sides(request.frame.side, flows)))
-    response = response._replace(frame=response.frame._replace(side=_renumber_sides(response.frame.side, flows)))
-    return ExchangeColumns(request, response, completed_by)
-
-
-def _renumber_sides(side: Ints, flows: Ints) -> Ints:
-    """The sides with the flow numbers of the index; -1, for no side, is unchanged."""
-    if not len(flows):
-        return side
-    return np.where(side < 0, side, 2 * flows[side >> 1] + (side & 1))

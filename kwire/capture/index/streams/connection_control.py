@@ -8,7 +8,7 @@ import numpy as np
 
 from kwire.capture.index.arrays import Ints
 from kwire.capture.index.scan.packet_headers import PacketHeaders
-from kwire.capture.index.streams.flow_table import FIN_END, RST_END, FlowTable
+from kwire.capture.index.streams.flow_table import FIN_END, RST_END, SYN_ANSWER, SYN_PLAIN, FlowTable
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK
 
@@ -26,7 +26,7 @@ class _ControlPacket(NamedTuple):
 
 
 def apply_control_flags(flows: FlowTable, flow: Ints, headers: PacketHeaders) -> None:
-    """Process the packets that open and close connections."""
+    """Process the packets that open and close connections; mark the flows in which one does neither as irregular."""
     rows = np.nonzero(headers.flags & (SYN | FIN | RST))[0]
     columns = flow[rows], *(getattr(headers, name)[rows] for name in ("side", "flags", "number", "ts", "seq"))
     size = (headers.captured + headers.missing)[rows]
@@ -38,18 +38,15 @@ def apply_control_flags(flows: FlowTable, flow: Ints, headers: PacketHeaders) ->
     for packet in packets:
         if not packet.flags & SYN:
             _apply_end(flows, packet)
-    # No TCP implementation ends a connection with its SYN; only the reassembler handles that.
+    # No TCP implementation ends a connection with its SYN.
     is_odd = (headers.flags[rows] & SYN > 0) & (headers.flags[rows] & (FIN | RST) > 0)
     is_later = (headers.flags[rows] & SYN > 0) & (headers.number[rows] > flows.end_packet[flow[rows]])
-    flows.mark_unclean(flow[rows[is_odd | is_later]], "reuse")
+    flows.is_irregular[flow[rows[is_odd | is_later]]] = 1
 
 
 def _apply_end(flows: FlowTable, packet: _ControlPacket) -> None:
     """Process a FIN or RST."""
     flow, fins = packet.flow, flows.fin_seq
-    if flows.begin_packet[flow] > packet.number:
-        # It belongs to no connection.
-        return
     if packet.flags & FIN and flows.known_from[2 * flow + packet.side] <= packet.number:
         fins[2 * flow + packet.side] = (packet.seq + packet.size) & SEQ_MASK
         flows.fin_ts[2 * flow + packet.side] = packet.ts
@@ -63,18 +60,16 @@ def _apply_end(flows: FlowTable, packet: _ControlPacket) -> None:
 def _apply_syn(flows: FlowTable, packet: _ControlPacket) -> None:
     flow, at, first = packet.flow, 2 * packet.flow + packet.side, (packet.seq + 1) & SEQ_MASK
     is_answer = bool(packet.flags & ACK)
-    is_ended = bool(flows.end_reason[flow])
-    if flows.start_seq[at] < 0 and not packet.size and not is_ended:
+    is_start = flows.start_seq[at] in {-1, first}
+    flows.syns[at] |= SYN_ANSWER if is_answer else SYN_PLAIN
+    is_simultaneous = bool(flows.syns[at] & flows.syns[at ^ 1] & SYN_PLAIN)
+    if flows.end_reason[flow] or packet.size or is_simultaneous or not is_start:
+        flows.is_irregular[flow] = 1
+        return
+    if flows.start_seq[at] < 0:
         _set_start(flows, at, first, packet.number)
-        flows.syns[flow] += not is_answer
-        if flows.syns[flow] > 1:
-            # A simultaneous open.
-            flows.mark_unclean(np.array([flow]), "reuse")
-        if flows.opener[flow] < 0:
-            flows.opener[flow] = 1 - packet.side if is_answer else packet.side
-    elif flows.start_seq[at] != first or is_ended or packet.size:
-        flows.syns[flow] += not is_answer
-        flows.mark_unclean(np.array([flow]), "reuse")
+    if flows.opener[flow] < 0:
+        flows.opener[flow] = 1 - packet.side if is_answer else packet.side
 
 
 def _set_start(flows: FlowTable, side: int, seq: int, number: int) -> None:

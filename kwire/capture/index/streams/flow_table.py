@@ -1,8 +1,8 @@
 """The flows of a capture: their state between spans, as columns by flow and by side.
 
-A flow is all traffic between two endpoints, however many connections it has. It is clean while columns can read it: one
-connection that uses the Kafka protocol, with or without its beginning, and with or without lost and cut packets. Other
-flows have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their first packet.
+A flow is one connection; where ports are used again, a pair of endpoints has several. It is clean while columns can
+read it: it uses the Kafka protocol, with or without its beginning, and with or without lost and cut packets. Others
+have one of `UNCLEAN_REASONS`: the streaming pipeline reads all connections of their endpoints.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 
 UNCLEAN_REASONS = (
     "clean",
-    "midstream",  # data before the SYN of its side
-    "reuse",  # a second connection between the endpoints
     "fragments",  # a payload arrived in IP fragments
-    "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
-    "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
-    "many",  # too many flows in the capture
+    "disorder",  # more segments behind gaps than columns handle
+    "many",  # too many connections open at once
 )
 _NUMBER = {name: number for number, name in enumerate(UNCLEAN_REASONS)}
 
-FIN_END, RST_END = 1, 2
-END_REASONS = ("end", "fin", "rst")
+UNSEEN, BY_SYN, BY_DATA = 0, 1, 2
+"""How a connection begins: not seen yet; by a SYN; by data."""
+FIN_END, RST_END, REUSE_END = 1, 2, 3
+END_REASONS = ("end", "fin", "rst", "reuse")
+SYN_ANSWER, SYN_PLAIN = 1, 2
+"""The SYNs of a side: with an acknowledgement, or without."""
 
 
 def _by_flow(initial: int) -> Ints:
@@ -42,27 +43,33 @@ def _by_side(initial: int) -> Ints:
 class FlowTable:
     """Columns by flow number, and by side number: twice the flow number, plus the side.
 
-    The class has the initial rows of one flow; each table has columns of its own. opener: the side that opened the
-    connection, then the client. beginning: whether the connection begins by a SYN or by data (`stream_starts`).
-    begin_packet, begin_arrival: the packet that opens the connection, and how many packets of the flow came before it.
-    detection: whether the client is known (`undecided_flows`). decided_at: the moment at which it was found, if that
-    was after its first bytes. closed_by: the packet that shows an ended connection to be over. starts_known: whether
-    `start_seq` is known from a SYN, or is the lowest number that was seen. known_from: the first packet for which the
-    start is known. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames
-    were looked for.
+    The class has the initial rows of one flow; each table has columns of its own. pair: of endpoints. epoch: how many
+    connections the pair had before. numbered_in: twice the span in which the flow got its number, and one more if
+    `connection_walk` gave it. opener: the side that opened the connection, then the client. begin_packet: the packet
+    that opens the connection. is_irregular: whether `connection_walk` reads its packets of the span. strays, data_ts:
+    `strays` and `last_data_ts` of `tcp.reassembly`, while the flow is irregular. detection: whether the client is known
+    (`undecided_flows`). decided_at: the moment at which it was found, if that was after its first bytes. closed_by: the
+    packet that shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is
+    known from a SYN, or is the lowest number that was seen. known_from: the first packet for which the start is known.
+    acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
     """
+
+    pair = _by_flow(-1)
+    epoch = _by_flow(0)
+    numbered_in = _by_flow(0)
 
     first_ts = _by_flow(2**63 - 1)
     last_ts = _by_flow(-(2**63))
     packets = _by_flow(0)
     size = _by_flow(0)
     link = _by_flow(-1)
-    syns = _by_flow(0)
     unclean_reason = _by_flow(0)
     opener = _by_flow(-1)
-    beginning = _by_flow(0)
+    beginning = _by_flow(UNSEEN)
     begin_packet = _by_flow(AFTER_CAPTURE)
-    begin_arrival = _by_flow(0)
+    is_irregular = _by_flow(0)
+    strays = _by_flow(0)
+    data_ts = _by_flow(0)
     detection = _by_flow(0)
     decided_at = _by_flow(0)
     end_reason = _by_flow(0)
@@ -72,6 +79,7 @@ class FlowTable:
     request_count = _by_flow(0)
     open_requests = _by_flow(0)
     last_answered = _by_flow(-1)
+    syns = _by_side(0)
     start_seq = _by_side(-1)
     starts_known = _by_side(0)
     known_from = _by_side(AFTER_CAPTURE)
@@ -92,11 +100,14 @@ class FlowTable:
     def __len__(self) -> int:
         return self._count
 
-    def grow_to(self, count: int) -> None:
-        """Extend the table to this many flows, numbered from 0."""
-        self._count = max(self._count, count)
-        if count > self._capacity:
-            self._grow(2 * count)
+    def add_flows(self, pairs: Ints, epochs: Ints | int, numbered_in: int) -> Ints:
+        """Add a flow for each of these pairs; return their numbers."""
+        flows = np.arange(self._count, self._count + len(pairs))
+        self._count += len(pairs)
+        if self._count > self._capacity:
+            self._grow(2 * self._count)
+        self.pair[flows], self.epoch[flows], self.numbered_in[flows] = pairs, epochs, numbered_in
+        return flows
 
     def mark_unclean(self, flows: Ints, reason: str) -> None:
         """Mark these flows as not clean; the first reason of each flow is kept."""
@@ -108,6 +119,36 @@ class FlowTable:
         """Whether each of these flows is clean so far."""
         return cast("Bools", self.unclean_reason[flows] == 0)
 
+    def is_regular(self, flows: Ints) -> Bools:
+        """Whether each of these flows is clean and not irregular."""
+        return cast("Bools", (self.unclean_reason[flows] == 0) & (self.is_irregular[flows] == 0))
+
+    def spread_unclean(self) -> None:
+        """Mark all connections of the endpoints of flows that are not clean, with the reason of the first of these."""
+        reasons, pairs = self.unclean_reason[: self._count], self.pair[: self._count]
+        unclean = np.nonzero(reasons)[0][::-1]
+        if len(unclean):
+            by_pair = np.zeros(int(pairs.max()) + 1, dtype=np.int64)
+            by_pair[pairs[unclean]] = reasons[unclean]
+            self.unclean_reason[: self._count] = np.where(reasons == 0, by_pair[pairs], reasons)
+
+    def copy_rows(self, flows: Ints) -> dict[str, Ints]:
+        """The rows of these flows, for `restore_rows`."""
+        return {
+            name: getattr(self, name).reshape(-1, len(initial))[flows] for name, initial in _INITIAL_COLUMNS.items()
+        }
+
+    def restore_rows(self, flows: Ints, rows: dict[str, Ints], chosen: Bools) -> None:
+        """Set the rows of those flows that are chosen to what `copy_rows` returned for all of these."""
+        for name, initial in _INITIAL_COLUMNS.items():
+            getattr(self, name).reshape(-1, len(initial))[flows[chosen]] = rows[name][chosen]
+
+    def clear_row(self, flow: int) -> None:
+        """Set the row of a flow that had no data to that of a new connection of the same endpoints."""
+        for rows, initial in self._cleared:
+            rows[flow] = initial
+        self.epoch[flow] += 1
+
     def _grow(self, capacity: int) -> None:
         for name, initial in _INITIAL_COLUMNS.items():
             column = np.full(capacity * len(initial), initial[0])
@@ -115,6 +156,20 @@ class FlowTable:
             column[: len(before)] = before
             setattr(self, name, column)
         self._capacity = capacity
+        self._cleared = [
+            (getattr(self, name).reshape(-1, len(initial)), initial)
+            for name, initial in _INITIAL_COLUMNS.items()
+            if name not in _KEPT_COLUMNS
+        ]
 
 
+# What a row keeps that is used again.
+_KEPT_COLUMNS = frozenset({"pair", "epoch", "numbered_in", "first_ts", "last_ts", "unclean_reason"})
 _INITIAL_COLUMNS = {name: column for name, column in vars(FlowTable).items() if isinstance(column, np.ndarray)}
+
+
+def count_open_max(begin_packets: Ints, closed_by: Ints) -> int:
+    """The most connections that were open at once. Args: columns of `FlowTable`."""
+    # Of one packet, what it closes comes first.
+    changes = np.append(2 * begin_packets[begin_packets < AFTER_CAPTURE] + 1, 2 * closed_by[closed_by >= 0])
+    return int(np.cumsum(2 * (np.sort(changes) & 1) - 1).max(initial=0))

@@ -17,7 +17,7 @@ from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
 from kwire.capture.index.streams.connection_control import apply_control_flags
 from kwire.capture.index.streams.flow_packets import FlowPackets
-from kwire.capture.index.streams.flow_table import RST_END, FlowTable
+from kwire.capture.index.streams.flow_table import BY_DATA, RST_END, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segments, SideWalk, SpanPieces, Stream
 from kwire.capture.index.streams.stream_pieces import (
     AFTER_CAPTURE,
@@ -27,13 +27,14 @@ from kwire.capture.index.streams.stream_pieces import (
     StreamPieces,
     moment_of,
 )
-from kwire.capture.index.streams.stream_starts import BY_DATA, StreamStarts, start_stream
+from kwire.capture.index.streams.stream_starts import StreamStarts, start_stream
 from kwire.capture.tcp.flags import ACK, RST
 from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 from kwire.capture.tcp.sequence_numbers import unwrap_seq
 from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
 
-# How far acknowledgements may advance in one span, and how far segments may be from where their stream continues.
+# How far acknowledgements may advance in one span, and how far segments may be from where their stream continues: more
+# than this may wrap.
 _ADVANCE_MAX = 1 << 30
 # Added for each side in running maxima, so that none reaches into the next side: far above both.
 _SIDE_DISTANCE = 1 << 34
@@ -42,16 +43,19 @@ _BUFFERED_TOTAL_MAX = 500_000
 
 
 class Reassembler:
-    """Reassembles the streams of all clean flows; its state continues from span to span."""
+    """Reassembles the streams of all clean flows; its state continues from span to span.
+
+    buffers: by side, what waits for the start of its stream, or behind a gap.
+    """
 
     def __init__(self, flows: FlowTable) -> None:
         """`flows` has where each stream continues."""
         self._flows = flows
-        self._buffers: dict[int, Buffer] = {}
-        self._starts = StreamStarts(flows, self._buffers)
+        self.buffers: dict[int, Buffer] = {}
+        self._starts = StreamStarts(flows, self.buffers)
 
     def add_packets(self, headers: PacketHeaders, flow: Ints, packets: FlowPackets) -> StreamPieces:
-        """The pieces that these packets complete, by side and offset.
+        """The pieces that these packets complete, by side and offset. Marks the flows that are irregular.
 
         Args: headers: in packet order. flow: of each packet. packets: of all flows in this span.
         """
@@ -82,11 +86,11 @@ class Reassembler:
             flows.fin_seq[sides] >= 0, unwrap_seq(flows.fin_seq[sides], next_seq), flows.acked_seq[sides] - 1
         )
         is_short = (flows.start_seq[sides] >= 0) & (end > next_seq)
-        has_buffer = np.isin(sides, np.array(list(self._buffers), dtype=np.int64))
+        has_buffer = np.isin(sides, np.array(list(self.buffers), dtype=np.int64))
         for index in np.nonzero(is_short | has_buffer)[0].tolist():
             side = int(sides[index])
             if flows.start_seq[side] < 0:
-                stream = start_stream(flows, side, self._buffers.pop(side), AFTER_CAPTURE)
+                stream = start_stream(flows, side, self.buffers.pop(side), AFTER_CAPTURE)
                 end[index] = stream.next
             else:
                 stream = self._open_stream(side)
@@ -109,7 +113,7 @@ class Reassembler:
         stops = np.append(firsts[1:], len(sides))[: len(firsts)]
         breaks = np.nonzero(~is_next)[0]
         chosen = set(np.unique(sides[breaks]).tolist())
-        started = [side for side in self._buffers if flows.start_seq[side] >= 0]
+        started = [side for side in self.buffers if flows.start_seq[side] >= 0]
         chosen.update(side for side in started if times.has_packets(side >> 1))
         streams = [self._open_stream(side) for side in sorted(chosen)]
         last = stops - 1
@@ -120,54 +124,48 @@ class Reassembler:
             own = breaks[np.searchsorted(breaks, first) : np.searchsorted(breaks, stop)]
             walk = SideWalk(stream, (segments, pieces, times.skip_number), (first, stop), own)
             if not walk.run():
-                flows.mark_unclean(np.array([stream.side >> 1]), "reuse")
+                flows.is_irregular[stream.side >> 1] = 1
             elif stream.buffer.segments:
-                self._buffers[stream.side] = stream.buffer
+                self.buffers[stream.side] = stream.buffer
             flows.next_seq[stream.side], flows.last_data_ts[stream.side] = stream.next, stream.last_ts
-        self._drop_buffers()
 
-    def _drop_buffers(self) -> None:
+    def drop_buffers(self) -> None:
         """Drop the buffers of flows that are not clean; of all flows, which become unclean, if they are too many."""
-        sides = np.array(list(self._buffers), dtype=np.int64)
-        if sum(len(buffer.segments) for buffer in self._buffers.values()) > _BUFFERED_TOTAL_MAX:
+        sides = np.array(list(self.buffers), dtype=np.int64)
+        if sum(len(buffer.segments) for buffer in self.buffers.values()) > _BUFFERED_TOTAL_MAX:
             self._flows.mark_unclean(sides >> 1, "disorder")
         for side in sides[~self._flows.is_clean(sides >> 1)].tolist():
-            del self._buffers[side]
+            del self.buffers[side]
 
     def _open_stream(self, side: int) -> Stream:
         """The stream of a side, with what is buffered of it."""
-        flows, buffer = self._flows, self._buffers.pop(side, None) or Buffer()
+        flows, buffer = self._flows, self.buffers.pop(side, None) or Buffer()
         return Stream(side, int(flows.next_seq[side]), int(flows.last_data_ts[side]), buffer)
 
 
 def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arrival: Ints, is_first: Bools) -> Segments:
-    """The segments with data, of flows that are clean after these packets. Args: is_first: those to leave out."""
+    """The segments with data, of flows that are regular after these packets. Args: is_first: those to leave out."""
     chosen = np.nonzero((headers.captured + headers.missing) > 0)[0]
-    flows.mark_unclean(
-        flow[chosen][_are_too_late(flows, flow[chosen], headers.number[chosen], headers.ts[chosen])], "after_end"
-    )
+    is_late = _are_late(flows, flow[chosen], headers.number[chosen], headers.ts[chosen])
+    flows.is_irregular[flow[chosen[is_late]]] = 1
     chosen = chosen[~is_first[chosen]]
     number, side = headers.number[chosen], 2 * flow[chosen] + headers.side[chosen]
     flows.mark_unclean(flow[chosen][(headers.at[chosen] < 0) & (headers.captured[chosen] > 0)], "fragments")
-    flows.mark_unclean(flow[chosen][flows.known_from[side] > number], "midstream")
+    is_early = flows.known_from[side] > number
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]
-    # Only another connection, whose SYN was not captured, sends numbers this far back, or ahead.
-    start = np.where(flows.starts_known[side] > 0, flows.start_seq[side], 0)
-    oldest = np.maximum(flows.next_seq[side] - RESENT_DISTANCE_MAX // 2, start)
-    is_far = (offset + size + missing < oldest) | (offset - flows.next_seq[side] > RESENT_DISTANCE_MAX)
-    flows.mark_unclean(flow[chosen][is_far], "reuse")
-    clean = np.nonzero(flows.is_clean(flow[chosen]))[0]
+    is_far = np.abs(offset - flows.next_seq[side]) > _ADVANCE_MAX
+    flows.is_irregular[flow[chosen[is_early | is_far]]] = 1
+    regular = np.nonzero(flows.is_regular(flow[chosen]))[0]
     columns = offset, size, missing, headers.at[chosen], headers.ts[chosen], number, arrival[chosen], side
-    return Segments(*columns, offset + size + missing).select(clean)
+    return Segments(*columns, offset + size + missing).select(regular)
 
 
-def _are_too_late(flows: FlowTable, flow: Ints, number: Ints, ts: Ints) -> Bools:
-    """Which packets with data belong to another connection, or show that a reset had no effect."""
+def _are_late(flows: FlowTable, flow: Ints, number: Ints, ts: Ints) -> Bools:
+    """Which packets with data may belong to another connection, or show that a reset had no effect."""
     limit = np.where(flows.end_reason[flow] == RST_END, RESET_EFFECT_NS, LINGER_NS)
-    is_late = (number > flows.end_packet[flow]) & (ts > flows.end_ts[flow] + limit)
-    too_late: Bools = is_late | (flows.closed_by[flow] >= 0)
-    return too_late
+    is_late: Bools = (number > flows.end_packet[flow]) & (ts > flows.end_ts[flow] + limit)
+    return is_late
 
 
 def _find_next(flows: FlowTable, segments: Segments) -> tuple[Bools, Ints]:
@@ -203,8 +201,7 @@ class _AckHistory:
         self.side, self.number, self._ts = other[rows], headers.number[rows], headers.ts[rows]
         before = flows.acked_seq[self.side]
         gain = unwrap_seq(headers.ack[rows], before) - before
-        # Beyond this the next numbers of the span may wrap.
-        flows.mark_unclean(self.side[np.abs(gain) > _ADVANCE_MAX] >> 1, "disorder")
+        flows.is_irregular[self.side[np.abs(gain) > _ADVANCE_MAX] >> 1] = 1
         gain = np.maximum(gain, 0)
         group = np.cumsum(group_starts(self.side), dtype=np.int64) * _SIDE_DISTANCE
         self.acked = before + np.maximum.accumulate(gain + group) - group if len(rows) else before

@@ -62,6 +62,12 @@ class Buffer:
             insort(segments, part, key=_OFFSET)
             self.size += part.size
 
+    def copy(self) -> Buffer:
+        """The same segments in a buffer of their own."""
+        other = Buffer()
+        other.segments, other.size = self.segments.copy(), self.size
+        return other
+
     @property
     def is_over_limit(self) -> bool:
         """Whether the first gap is given up for what is buffered after it."""
@@ -192,7 +198,7 @@ class SideWalk:
         self._breaks = breaks.tolist()
 
     def run(self) -> bool:
-        """Treat the segments of the span. Returns: whether all of them belong to one connection."""
+        """Treat the segments of the span. Returns: False if one is as far back as only those of other connections."""
         stream, index = self._stream, self._first
         while True:
             if not stream.buffer.segments:
@@ -274,7 +280,7 @@ class SideWalk:
     def _add(self, index: int) -> bool:
         segment = self._segments.row(index)
         self._pieces.is_piece[index] = False
-        if abs(segment.offset - self._stream.next) > RESENT_DISTANCE_MAX:
+        if self._stream.next - segment.offset > RESENT_DISTANCE_MAX:
             return False
         self._stream.add(segment, moment_of(segment.number), self._pieces.rows)
         return True

@@ -10,15 +10,12 @@ import numpy as np
 from kwire.capture.index.arrays import Bools, Ints, find_groups
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams.flow_packets import FlowPackets
-from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.flow_table import BY_DATA, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segment, Stream
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, AFTER_GAP, PieceRow, moment_of
 from kwire.capture.tcp.flags import SYN
 from kwire.capture.tcp.reassembly import START_PACKETS
 from kwire.capture.tcp.sequence_numbers import SEQ_MODULUS, unwrap_seq
-
-# How a connection begins: not seen yet; by a SYN; by data.
-_UNSEEN, _BY_SYN, BY_DATA = 0, 1, 2
 
 
 class StreamStarts:
@@ -35,15 +32,16 @@ class StreamStarts:
         Args: rows: receives the pieces of streams whose start is found.
         """
         flows = self._flows
-        has_data = headers.captured + headers.missing > 0
-        self._find_beginnings(headers, flow, packets, has_data)
+        is_by_data = flows.beginning[flow] == BY_DATA
+        flows.is_irregular[flow[is_by_data & (headers.flags & SYN > 0)]] = 1
         side = 2 * flow + headers.side
         is_first = np.zeros(len(flow), dtype=np.bool_)
-        is_without_start = (flows.beginning[flow] == BY_DATA) & (flows.start_seq[side] < 0)
+        is_without_start = is_by_data & (flows.start_seq[side] < 0)
         if not bool(is_without_start.any()):
             return is_first
         flows.mark_unclean(flow[is_without_start & (headers.at < 0) & (headers.captured > 0)], "fragments")
-        chosen = np.nonzero(is_without_start & has_data & flows.is_clean(flow))[0]
+        has_data = headers.captured + headers.missing > 0
+        chosen = np.nonzero(is_without_start & has_data & flows.is_regular(flow))[0]
         chosen = chosen[np.argsort(side[chosen], kind="stable")]
         for own in np.split(chosen, find_groups(side[chosen])[1:]) if len(chosen) else ():
             is_first[self._add_segments(headers, int(side[own[0]]), own, packets, rows)] = True
@@ -58,21 +56,7 @@ class StreamStarts:
 
     def _due_packet(self, side: int, packets: FlowPackets) -> int:
         """The packet that starts the streams of a flow; 0 in an earlier span, `AFTER_CAPTURE` in a later one."""
-        flow = side >> 1
-        return packets.number_of(flow, int(self._flows.begin_arrival[flow]) + START_PACKETS - 1)
-
-    def _find_beginnings(self, headers: PacketHeaders, flow: Ints, packets: FlowPackets, has_data: Bools) -> None:
-        """Find out how the new connections begin; packets before their SYN or their first data do not count."""
-        flows = self._flows
-        is_syn = headers.flags & SYN > 0
-        new = np.nonzero((flows.beginning[flow] == _UNSEEN) & (has_data | is_syn))[0]
-        if len(new):
-            new_flows, first = np.unique(flow[new], return_index=True)
-            first = new[first]
-            flows.beginning[new_flows] = np.where(is_syn[first], _BY_SYN, BY_DATA)
-            flows.begin_packet[new_flows] = headers.number[first]
-            flows.begin_arrival[new_flows] = packets.arrival[first]
-        flows.mark_unclean(flow[is_syn & (flows.beginning[flow] == BY_DATA)], "reuse")
+        return packets.number_of(side >> 1, START_PACKETS - 1)
 
     def _add_segments(
         self, headers: PacketHeaders, side: int, own: Ints, packets: FlowPackets, rows: list[PieceRow]
@@ -103,15 +87,21 @@ class StreamStarts:
             self._buffers[side] = stream.buffer
 
 
-def start_stream(flows: FlowTable, side: int, buffer: Buffer, known_from: int) -> Stream:
-    """The stream of a side from the lowest number in its buffer on.
+def start_stream(flows: FlowTable, side: int, buffer: Buffer, known_from: int, seq: int | None = None) -> Stream:
+    """The stream of a side from a sequence number on; without one from the lowest number in its buffer on.
 
     Args: known_from: the first packet for which the start is known.
     """
-    lowest = buffer.segments[0].offset
-    # Negative starts stand for unknown ones.
-    shift = SEQ_MODULUS if lowest < 0 else 0
-    buffer.segments = [segment._replace(offset=segment.offset + shift) for segment in buffer.segments]
-    flows.start_seq[side] = flows.acked_seq[side] = lowest + shift
-    flows.known_from[side] = known_from
-    return Stream(side, lowest + shift, 0, buffer)
+    if buffer.segments:
+        lowest = buffer.segments[0].offset
+        start = lowest if seq is None else unwrap_seq(seq, lowest)
+        # Negative starts stand for unknown ones.
+        shift = SEQ_MODULUS if min(lowest, start) < 0 else 0
+        buffer.segments = [segment._replace(offset=segment.offset + shift) for segment in buffer.segments]
+        start += shift
+    else:
+        assert seq is not None
+        start = seq
+    flows.start_seq[side] = flows.next_seq[side] = flows.acked_seq[side] = start
+    flows.known_from[side], flows.starts_known[side] = known_from, seq is not None
+    return Stream(side, start, 0, buffer)

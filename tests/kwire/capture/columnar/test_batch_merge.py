@@ -17,6 +17,7 @@ from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
+from tests.support.captures.index_captures import connection_without_kafka
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def rows_with_counts(reader: ColumnarReader, monkeypatch: pytest.MonkeyPatch) ->
 def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
     """A connection with this many rows; each packet is `step` nanoseconds later than the one before.
 
-    Args: is_clean: otherwise another connection follows between the same endpoints.
+    Args: is_clean: otherwise a connection of the same endpoints follows that is not Kafka: an outcome without a row.
     """
     captured = CapturedConnection(("127.0.0.1", port))
     captured.open()
@@ -57,8 +58,7 @@ def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[Capt
     start = captured.packets[0].ts
     packets = [packet._replace(ts=start + place * step + port) for place, packet in enumerate(captured.packets)]
     if not is_clean:
-        other = CapturedConnection(("127.0.0.1", port), isn=(9_000_000, 9_500_000)).open().packets[0]
-        packets.append(other._replace(ts=packets[-1].ts + step))
+        packets += connection_without_kafka(port, start=packets[-1].ts)
     return packets
 
 
@@ -79,7 +79,7 @@ def check_buffered_rows(capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None
     for rows, taken in rows_with_counts(reader, monkeypatch):
         row_count += len(rows)
         assert taken <= row_count + BUFFERED_MAX
-    assert row_count == taken == COUNT
+    assert (row_count, taken) == (COUNT, COUNT + 1)
 
 
 def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(
@@ -94,7 +94,7 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
     clean = connection(50_000, CLEAN_COUNT, 10_000_000, is_clean=True)
     capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
     reader = ColumnarReader(index.build_index(capture), None, Options())
-    assert sorted(flow.unclean_reason for flow in reader.index.flows) == ["clean", "reuse"]
+    assert sorted(flow.unclean_reason for flow in reader.index.flows) == ["clean", "not_kafka", "not_kafka"]
 
     rows, taken = list[Row](), 0
     for some, taken in rows_with_counts(reader, monkeypatch):
@@ -104,7 +104,7 @@ def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(
     keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
     assert keys == expected
     assert len(keys) == COUNT + CLEAN_COUNT
-    assert taken == COUNT
+    assert taken == COUNT + 1
 
 
 def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(

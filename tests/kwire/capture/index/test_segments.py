@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kwire.capture import index
 from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.index import FlowKey
+from kwire.capture.model import Flow, Segment
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows_from_segments
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.columns import LEVELS
+from kwire.capture.tcp.reassembly import ConnectionTable
 from tests.support.captures.index_captures import (
     FILES,
     build_test_captures,
@@ -50,11 +54,29 @@ def test_the_pipeline_builds_the_same_rows_from_indexed_segments(path: Path, lev
 @pytest.mark.parametrize("name", MADE)
 def test_each_flow_alone_has_its_own_segments(name: str) -> None:
     built_index = index.build_index(MADE[name])
-    alone = [list(index.read_segments([built_index], [flow.key], issues=False)) for flow in built_index.flows]
+    segments = [each for each in index.read_segments([built_index], issues=False) if isinstance(each, Segment)]
+    alone = [list(index.read_segments([built_index], [key], issues=False)) for key in built_index.keys]
 
-    assert [len(found) for found in alone] == [flow.packets for flow in built_index.flows]
     together = [each for found in alone for each in found]
-    assert sorted(together, key=lambda each: each.packet) == list(index.read_segments([built_index], issues=False))
+    assert sorted(together, key=lambda each: each.packet) == segments
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_connections_have_the_packets_that_the_pipeline_assigns_to_them(name: str) -> None:
+    built_index = index.build_index(MADE[name])
+    counts = Counter[tuple[FlowKey, int]]()
+
+    def count_packet(flow: Flow | None, side: int, segment: Segment) -> None:
+        if flow is not None:
+            counts[flow.ends, flow.epoch] += 1
+
+    table = ConnectionTable(count_packet)
+    for segment in index.read_segments([built_index], issues=False):
+        assert isinstance(segment, Segment)
+        list(table.process_segment(segment))
+
+    clean = [flow for flow in built_index.flows if flow.is_clean]
+    assert [flow.packets for flow in clean] == [counts[flow.key, flow.epoch] for flow in clean]
 
 
 def test_flows_that_span_files_are_read_in_the_order_of_the_files(tmp_path: Path) -> None:

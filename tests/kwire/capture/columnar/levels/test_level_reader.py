@@ -61,6 +61,7 @@ from tests.support.captures.index_captures import (
     IMPAIRED,
     assert_rows_of_pipeline,
     batch_rows,
+    connection_without_kafka,
     copy_connections,
     unclean_reasons,
 )
@@ -328,7 +329,7 @@ def test_rows_have_the_topic_names_of_their_time(span_size: int, monkeypatch: py
 
 
 def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
-    """A clean connection and one whose ports are used again; each names a topic of the other between its fetches."""
+    """A clean connection and one that the pipeline reads; each names a topic of the other between its fetches."""
     talks = []
     for port, topic_id, other in ((40_000, ONE, OTHER), (40_001, OTHER, ONE)):
         talk, number = CapturedConnection(("127.0.0.1", port)).open(), 0
@@ -338,8 +339,7 @@ def mixed_connections() -> tuple[list[CapturedPacket], list[CapturedPacket]]:
             number += add_names(talk, number, **{f"name{port}-{number}": other})
         talks.append(talk.close().packets)
     clean, unclean = talks
-    (syn, *_) = CapturedConnection(("127.0.0.1", 40_001), isn=(70_000, 90_000)).open().packets
-    return clean, [*unclean, syn._replace(ts=unclean[-1].ts + 1)]
+    return clean, [*unclean, *connection_without_kafka(40_001, start=unclean[-1].ts)]
 
 
 def test_names_are_shared_with_connections_that_are_not_clean() -> None:

@@ -142,15 +142,6 @@ def test_more_lost_requests_than_responses_may_wait() -> None:
     assert_rows_of_pipeline(capture)
 
 
-def test_a_second_connection_of_the_same_ports_is_left_to_the_pipeline() -> None:
-    first, second = build_exchanges(20).close(), build_exchanges(20).close()
-    later = [packet._replace(ts=packet.ts + 60_000_000_000) for packet in second.packets]
-    capture = without([*first.packets, *later], 12)
-
-    assert not build_index(capture).is_clean.any()
-    assert_rows_of_pipeline(capture)
-
-
 def test_a_hostile_length_after_a_gap_is_skipped_as_in_the_pipeline() -> None:
     connection = build_exchanges(10)
     place = len(connection.packets)

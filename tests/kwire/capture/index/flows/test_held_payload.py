@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from kwire.capture.index.flows import side_scan, undecided_flows
+from kwire.capture.index.streams import reassembly
 from kwire.capture.kafka.client_detection import UndecidedBudget
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
@@ -15,6 +16,7 @@ from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
     request_bytes,
     response_bytes,
+    send_bytes,
     split_segment,
     tcp_payload,
     unclean_reasons,
@@ -22,13 +24,13 @@ from tests.support.captures.index_captures import (
 
 pytestmark = pytest.mark.parametrize("span_size", [1_024], indirect=True)
 
+WAITING_MAX = 20
 MINUTE_NS = 60_000_000_000
 
 
-def open_again(packets: list[CapturedPacket]) -> CapturedPacket:
-    """The packet that opens a second connection between the endpoints, so that the flow is not clean."""
-    (syn, *_) = CapturedConnection(isn=(70_000, 90_000), start=packets[-1].ts).open().packets
-    return syn
+def segments_behind_a_gap(packets: list[CapturedPacket]) -> list[CapturedPacket]:
+    """More segments of a connection behind a gap than wait in all, so that the flow is not clean."""
+    return [send_bytes(packets[-1], 1_000 + number, b"x") for number in range(3 * WAITING_MAX)]
 
 
 def without_a_whole_header(port: int = 40_000) -> list[CapturedPacket]:
@@ -82,13 +84,14 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
 
 
 def test_flows_without_a_client_that_are_left_to_the_pipeline_do_not_count(
-    span_size: int, sizes: tuple[list[int], list[int]]
+    span_size: int, sizes: tuple[list[int], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = without_a_whole_header()
     held_size = sum(len(tcp_payload(packet)) for packet in left)
-    capture = build_pcap([*left, open_again(left), *later(without_a_whole_header(40_002))])
+    capture = build_pcap([*left, *segments_behind_a_gap(left), *later(without_a_whole_header(40_002))])
+    monkeypatch.setattr(reassembly, "_BUFFERED_TOTAL_MAX", WAITING_MAX)
 
-    assert unclean_reasons(capture) == ["reuse", "clean"]
+    assert unclean_reasons(capture) == ["disorder", "clean"]
     assert max(sizes[0]) == held_size
     assert_rows_of_pipeline(capture)
 
@@ -107,11 +110,17 @@ def test_no_payload_is_held_for_connections_that_are_not_kafka(
 
 @pytest.mark.parametrize("build_packets", [without_a_whole_header, with_open_searches])
 def test_no_payload_is_held_for_flows_that_are_left_to_the_pipeline(
-    build_packets: Callable[[], list[CapturedPacket]], span_size: int, sizes: tuple[list[int], list[int]]
+    build_packets: Callable[[], list[CapturedPacket]],
+    span_size: int,
+    sizes: tuple[list[int], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packets = build_packets()
     other = CapturedConnection(("127.0.0.1", 40_002)).open().exchange(request_bytes(0), response_bytes(0))
 
-    assert unclean_reasons(build_pcap([*packets, open_again(packets), *later(other.packets)])) == ["reuse", "clean"]
+    capture = build_pcap([*packets, *segments_behind_a_gap(packets), *later(other.packets)])
+    monkeypatch.setattr(reassembly, "_BUFFERED_TOTAL_MAX", WAITING_MAX)
+
+    assert unclean_reasons(capture) == ["disorder", "clean"]
     assert max(sizes[0] + sizes[1]) > len(packets)
     assert [each[-1] for each in sizes] == [0, 0]

@@ -1,4 +1,4 @@
-"""Number the flows of a capture in the order in which they first appear."""
+"""Number the pairs of endpoints of a capture in the order in which they first appear."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _MIX = np.array(
 )
 
 
-class FlowIds:
-    """Numbers flows by their endpoints. `words`: by flow number, its endpoint words, as in `PacketHeaders.ends`."""
+class EndpointPairs:
+    """Numbers pairs of endpoints. `words`: by pair number, its endpoint words, as in `PacketHeaders.ends`."""
 
     def __init__(self) -> None:
-        """There is no flow yet."""
+        """There is no pair yet."""
         self.words: list[tuple[int, ...]] = []
         self._ids: dict[tuple[int, ...], int] = {}
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def number_flows(self, words: Words) -> Ints:
-        """The flow number of each row of endpoint words; new flows are added in their order."""
+    def number_pairs(self, words: Words) -> Ints:
+        """The pair number of each row of endpoint words; new pairs are added in their order."""
         if not len(words):
             return NO_NUMBERS
         mixed = (words * _MIX).sum(axis=1, dtype=np.uint64)
         _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
         if not np.array_equal(words[first][inverse], words):
-            # Two flows have the same hash, by chance or by intent.
+            # Two pairs have the same hash, by chance or by intent.
             _, first, inverse = np.unique(words, axis=0, return_index=True, return_inverse=True)
         ids = np.empty(len(first), dtype=np.int64)
         for index in np.argsort(first, kind="stable").tolist():
@@ -43,5 +43,5 @@ class FlowIds:
         return ids[inverse.reshape(-1)]
 
     def endpoint_table(self) -> Words:
-        """The endpoint words of all flows, one row per flow."""
+        """The endpoint words of all pairs, one row per pair."""
         return np.array(self.words, dtype=np.uint64).reshape(-1, 5)
