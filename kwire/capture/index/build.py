@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kwire.capture.index.arrays import Words
@@ -18,6 +18,7 @@ from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
+from kwire.capture.index.stored_payload import CaptureBytes
 
 
 def build_index(source: Source) -> Index:
@@ -38,11 +39,12 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
     header_pass, ids, writer = HeaderPass(), FlowIds(), IndexWriter(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with CaptureFile(source) as file:
-        scanner, builder = open_scanner(file), FlowBuilder(file.read)
+        scanner, builder = open_scanner(file), FlowBuilder(CaptureBytes(file, writer.stored).read)
         state = ScanState(scanner.first)
         for span in scanner.read_spans(file.size, state):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
             headers = header_pass.read_span(span)
+            writer.stored.add_span(header_pass.take_stored())
             flow = ids.number_flows(headers.ends)
             result = builder.add_span(headers, flow, FileWindow(span.base, span.data))
             exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
@@ -52,7 +54,7 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
         scanner.report_end(state)
         header_pass.issues += [(state.packet_count, issue) for issue in state.issues]
         header_pass.close(state.packet_count)
-        write_flows(writer, builder, ids.endpoint_table(), header_pass.fragmented_payloads)
+        write_flows(writer, builder, ids.endpoint_table())
         writer.write_metadata(
             {
                 "size": file.size,
@@ -67,12 +69,12 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
         )
 
 
-def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmented: Sequence[bytes] = ()) -> None:
+def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words) -> None:
     """Finish the flows, and write them with everything that follows the spans; `words` are their endpoints."""
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
-    writer.write_end({**flows, "words": words}, unanswered, end.fragments, builder.gaps(), fragmented)
+    writer.write_end({**flows, "words": words}, unanswered, end.fragments, builder.gaps())
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

@@ -13,6 +13,7 @@ from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.stored_payload import StoredPayload
 from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.tcp.reassembly import OPEN_MAX
@@ -52,6 +53,7 @@ class IndexWriter:
         """`columns` are empty."""
         self.columns = columns
         self.clients = ClientIdNumbers()
+        self.stored = StoredPayload(columns, [])
         self._spans: list[tuple[int, int]] = []
         self._firsts = [0]
         self._lasts = [0]
@@ -82,12 +84,11 @@ class IndexWriter:
         unanswered: ExchangeColumns,
         fragments: BodyFragments,
         gaps: list[StreamGapRow],
-        fragmented: Sequence[bytes],
     ) -> None:
         """Write what is known at the end of the capture.
 
         Args: flows: the columns of all flows. unanswered, fragments: what the end completes, as in `write_span`. gaps:
-        of all flows. fragmented: payloads that came in IP fragments.
+        of all flows.
         """
         self._gaps = gaps
         self._write_fragments(fragments, len(self._spans))
@@ -102,12 +103,16 @@ class IndexWriter:
         self.columns.add_column("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
         for name in column_schema.FLOW_COLUMNS:
             self.columns.add_column(f"flow.{name}", flows[name])
-        for number, payload in enumerate(fragmented):
-            self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
 
     def write_metadata(self, metadata: dict[str, Any]) -> None:
-        """Set the metadata of the index, with client ids, spans and gaps added."""
-        self.columns.metadata = {**metadata, "client_ids": self.clients.texts, "spans": self._spans, "gaps": self._gaps}
+        """Set the metadata of the index, with client ids, spans, stored payload and gaps added."""
+        own = {
+            "client_ids": self.clients.texts,
+            "spans": self._spans,
+            "stored": self.stored.extents,
+            "gaps": self._gaps,
+        }
+        self.columns.metadata = {**metadata, **own}
 
     def _write_fragments(self, fragments: BodyFragments, span: int) -> None:
         self.columns.add_column(f"{span}.fragments.at", fragments.at)

@@ -18,6 +18,7 @@ from kwire.capture.index.flows.frame_headers import StoredNumbers
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.stored_payload import CaptureBytes, Extent, StoredPayload
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
@@ -78,6 +79,8 @@ class Index:
         self.last_ts: int = metadata["last_ts"]
         self.client_ids: list[str] = metadata["client_ids"]
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in metadata["spans"]]
+        self.stored: list[Extent] = [(at, size) for at, size in metadata["stored"]]
+        """Position and size of the stored payload of each span."""
         self.gaps: list[StreamGapRow] = [StreamGapRow(*row) for row in metadata["gaps"]]
         """The bytes that were lost or skipped between frames."""
         self.issues = [(number, CaptureIssue(*issue)) for number, issue in metadata["issues"]]
@@ -134,7 +137,11 @@ class Index:
 
     def open_file(self) -> ReadableFile:
         """Open the capture, for reading by the offsets of the index; the caller closes it."""
-        return CaptureFile(self.source)
+        return CaptureBytes(CaptureFile(self.source), StoredPayload(self.columns, self.stored))
+
+    def extents(self, part: int) -> list[Extent]:
+        """The parts of the capture that a span consists of."""
+        return [self.spans[part], *([self.stored[part]] if self.stored[part][1] else ())]
 
     def file_packet_numbers(self, numbers: Ints) -> Ints:
         """Convert packet numbers of the index to packet numbers of the file that contains the packet."""
@@ -162,10 +169,6 @@ class Index:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""
         firsts = self.columns["fragments.first"]
         return PagedColumn(self.columns, "fragments.at", firsts), PagedColumn(self.columns, "fragments.size", firsts)
-
-    def fragmented_payload(self, number: int) -> bytes:
-        """A payload that arrived in IP fragments."""
-        return self.columns[f"fragmented.{number}"].tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the columns with the index."""

@@ -20,14 +20,16 @@ from kwire.capture.index.flows.flow_builder import FlowBuilder
 from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import FileWindow
 from kwire.capture.index.index_writer import IndexWriter
-from kwire.capture.index.model import FlowKey, Index
-from kwire.capture.index.scan.files import CaptureFile
+from kwire.capture.index.model import FlowKey, Index, ReadableFile
 from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoint_words
 from kwire.capture.index.sparse import read_sparse
+from kwire.capture.index.stored_payload import STORED_BASE, Extent
 from kwire.capture.tls.key_log import KeyLog
 
 # Space between the files: readers read up to this far after the end of a file.
 _PADDING_SIZE = 1024
+# The space for the stored payload of each file, more than any may have.
+_STORED_SIZE_MAX = 1 << 40
 # Open files at a time; a series may have more files than a process may open.
 _OPEN_MAX = 16
 
@@ -85,11 +87,12 @@ class SeriesIndex(Index):
         files = self.open_file()
         try:
             builder = FlowBuilder(files.read)
-            for headers, flow, extent, times in self._chosen_packets(numbers):
+            for headers, flow, (extent, stored), times in self._chosen_packets(numbers):
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
                 result = builder.add_span(headers, flow, window, times)
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
+                writer.stored.extents.append(stored)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
             words = [endpoint_words(low, high) for low, high in numbers]
             write_flows(writer, builder, np.array(words, dtype=np.uint64).reshape(-1, 5))
@@ -111,16 +114,16 @@ class SeriesIndex(Index):
 
     def _chosen_packets(
         self, numbers: dict[FlowKey, int]
-    ) -> Iterator[tuple[PacketHeaders, Ints, tuple[int, int], PacketTimes]]:
-        """The packets of the chosen flows, span by span: headers, flow of each, offset and size of the span, and number
-        and time of all its packets.
+    ) -> Iterator[tuple[PacketHeaders, Ints, tuple[Extent, Extent], PacketTimes]]:
+        """The packets of the chosen flows, span by span: headers, flow of each, the extents of the span in the file and
+        in the stored payload, and number and time of all its packets.
         """
         for place, index in enumerate(self.indexes):
             flow_numbers = np.full(len(index.flows), -1, dtype=np.int64)
             for number, flow in enumerate(index.flows):
                 if self._flows is None or flow.key in self._flows:
                     flow_numbers[number] = numbers.setdefault(flow.key, len(numbers))
-            base, first = int(self._bases[place]), int(self._firsts[place])
+            base, first, shift = int(self._bases[place]), int(self._firsts[place]), place * _STORED_SIZE_MAX
             for part, (begin, size) in enumerate(index.spans if (flow_numbers >= 0).any() else ()):
                 packets = index.read_packets(part)
                 rows = np.nonzero(flow_numbers[packets.flow] >= 0)[0]
@@ -130,9 +133,10 @@ class SeriesIndex(Index):
                 columns = {name: getattr(packets, name)[rows].astype(np.int64) for name in packets._fields}
                 flow = flow_numbers[columns.pop("flow")]
                 columns["number"] += first
-                columns["at"] = np.where(columns["at"] < 0, columns["at"], columns["at"] + base)
+                columns["at"] += np.where(columns["at"] < STORED_BASE, base, shift)
                 headers = PacketHeaders(ends=np.zeros((len(rows), 0), dtype=np.uint64), **columns)
-                yield headers, flow, (base + begin, size), times
+                stored, stored_size = index.stored[part]
+                yield headers, flow, ((base + begin, size), (stored + shift, stored_size)), times
 
 
 class _SeriesFiles:
@@ -141,17 +145,18 @@ class _SeriesFiles:
     def __init__(self, indexes: Sequence[Index], bases: list[int]) -> None:
         self._indexes = indexes
         self._bases = bases
-        self._open: dict[int, CaptureFile] = {}
+        self._open: dict[int, ReadableFile] = {}
 
     def read(self, at: int, size: int) -> bytes:
-        """`size` bytes from an offset; fewer at the end of its file."""
-        place = bisect_right(self._bases, at) - 1
+        """`size` bytes from a position; fewer at the end of its file."""
+        is_stored = at >= STORED_BASE
+        place = (at - STORED_BASE) // _STORED_SIZE_MAX if is_stored else bisect_right(self._bases, at) - 1
         file = self._open.get(place)
         if file is None:
             if len(self._open) == _OPEN_MAX:
                 self._open.pop(next(iter(self._open))).close()
-            file = self._open[place] = CaptureFile(self._indexes[place].source)
-        return file.read(at - self._bases[place], size)
+            file = self._open[place] = self._indexes[place].open_file()
+        return file.read(at - (place * _STORED_SIZE_MAX if is_stored else self._bases[place]), size)
 
     def close(self) -> None:
         """Close the files."""

@@ -16,6 +16,7 @@ from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.stored_payload import STORED_BASE, CaptureBytes
 
 # Headers are read up to this far after the start of a frame.
 _PADDING_SIZE = 64
@@ -29,7 +30,7 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
     shard_flows[flows] = np.arange(len(flows))
     with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
         # Limits for all flows together are checked by the merge.
-        builder = FlowBuilder(file.read, is_limited=joined.shards == 1)
+        builder = FlowBuilder(CaptureBytes(file, joined.stored).read, is_limited=joined.shards == 1)
         totals = []
         for span in range(len(joined.extents)):
             packets = joined.read_packets(span)
@@ -88,7 +89,7 @@ def _write_fragments(columns: Columns, name: str, fragments: BodyFragments, flow
 
 def _read_window(file: CaptureFile, headers: PacketHeaders) -> FileWindow:
     """The part of the file that contains the payloads of these packets."""
-    has_payload = np.nonzero((headers.at >= 0) & (headers.captured > 0))[0]
+    has_payload = np.nonzero((headers.at < STORED_BASE) & (headers.captured > 0))[0]
     if not len(has_payload):
         return FileWindow(0, b"")
     base = int(headers.at[has_payload].min())

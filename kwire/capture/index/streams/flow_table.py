@@ -18,7 +18,6 @@ UNCLEAN_REASONS = (
     "clean",
     "midstream",  # data before the SYN of its side
     "reuse",  # a second connection between the endpoints
-    "fragments",  # a payload arrived in IP fragments
     "disorder",  # more segments behind gaps, or acknowledgements further ahead, than columns handle
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
     "not_kafka",  # no request, or requests of both sides, so that they do not show which one is the client

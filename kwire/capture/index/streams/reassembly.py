@@ -148,7 +148,6 @@ def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arriv
     )
     chosen = chosen[~is_first[chosen]]
     number, side = headers.number[chosen], 2 * flow[chosen] + headers.side[chosen]
-    flows.mark_unclean(flow[chosen][(headers.at[chosen] < 0) & (headers.captured[chosen] > 0)], "fragments")
     flows.mark_unclean(flow[chosen][flows.known_from[side] > number], "midstream")
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]

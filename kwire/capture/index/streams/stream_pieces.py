@@ -42,8 +42,8 @@ def packet_numbers(moments: Ints) -> Ints:
 class StreamPieces(NamedTuple):
     """Pieces of streams. side: twice the flow number plus the side. offset: unwrapped sequence number.
 
-    at: file offset of the bytes; one of `CAUSES` where they are missing. number: of the packet that has them, 0 if they
-    are missing. moment: when all bytes up to the end of the piece were there, or given up.
+    at: position of the bytes in the capture; one of `CAUSES` where they are missing. number: of the packet that has
+    them, 0 if they are missing. moment: when all bytes up to the end of the piece were there, or given up.
     """
 
     side: Ints

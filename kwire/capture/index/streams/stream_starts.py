@@ -42,7 +42,6 @@ class StreamStarts:
         is_without_start = (flows.beginning[flow] == BY_DATA) & (flows.start_seq[side] < 0)
         if not bool(is_without_start.any()):
             return is_first
-        flows.mark_unclean(flow[is_without_start & (headers.at < 0) & (headers.captured > 0)], "fragments")
         chosen = np.nonzero(is_without_start & has_data & flows.is_clean(flow))[0]
         chosen = chosen[np.argsort(side[chosen], kind="stable")]
         for own in np.split(chosen, find_groups(side[chosen])[1:]) if len(chosen) else ():
