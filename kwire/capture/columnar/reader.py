@@ -24,6 +24,7 @@ from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.numbered_segments import NumberedSegments
 from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
+from kwire.capture.index.decrypted import decrypt_flows
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder
 from kwire.capture.kafka.exchange import Exchange, Outcome
@@ -53,8 +54,8 @@ class ColumnarReader:
 
     def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
         """Args: flows: those to read; None for all."""
-        self.index = index
         self.options = options
+        self.index = index = decrypt_flows(index, flows, options.tls_keylog) if self._has_default_frames else index
         self.file = options.name or index.file
         self._decoder = MessageDecoder(options.edition, options.decoded_messages)
         chosen = np.ones(len(index.flows), dtype=np.bool_)
@@ -137,12 +138,13 @@ class ColumnarReader:
     ) -> Iterator[tuple[int, Outcome]]:
         """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
 
-        The gaps of clean flows, where the capture began inside a frame, are included.
+        The gaps of clean flows, and those that cannot be decrypted, are included.
         """
         options = replace(self.options, sessions=False)
         numbered = NumberedSegments(self._numbered_segments(issues=issues))
         outcomes = outcomes_from_segments(numbered, options, self.index.key_log(options.tls_keylog), level, decoder)
-        return merge(numbered.with_numbers(outcomes), self._numbered_gaps(), key=itemgetter(0))
+        others = self._numbered_gaps(), self._numbered_failures()
+        return merge(numbered.with_numbers(outcomes), *others, key=itemgetter(0))
 
     def _numbered_segments(self, *, issues: bool) -> Iterator[tuple[int, Segment | CaptureIssue]]:
         """The segments for the streaming pipeline, each with its packet number in the index."""
@@ -154,6 +156,10 @@ class ColumnarReader:
         for row in self.index.gaps:
             if self.is_columnar[row.flow]:
                 yield row.completed_by, row.to_gap(self.exchange_builder.build_flow(row.flow))
+
+    def _numbered_failures(self) -> Iterator[tuple[int, Outcome]]:
+        flow_numbers = self.index.flow_numbers
+        return (each for each in self.index.failures if self.is_columnar[flow_numbers[each[1].flow.ends]])
 
     def _needed_exchanges(self, exchanges: ExchangeColumns) -> ExchangeColumns:
         """The exchanges that match the options or may name topics, and those with unusual headers."""

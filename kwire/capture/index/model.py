@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,28 +14,19 @@ from kwire.capture.index import column_schema
 from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.column_schema import PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
+from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
-from kwire.capture.index.stored_payload import CaptureBytes, Extent, StoredPayload
+from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
-from kwire.capture.model import CaptureIssue, Endpoint
+from kwire.capture.model import CaptureIssue, Endpoint, NonKafkaConnection
 from kwire.capture.tls.key_log import KeyLog
 
 FlowKey = tuple[Endpoint, Endpoint]
 """The two endpoints of a flow, the smaller one first. All connections between them are one flow."""
-
-
-class ReadableFile(Protocol):
-    """A file that is read by offset."""
-
-    def read(self, at: int, size: int, /) -> bytes:
-        """`size` bytes from an offset; fewer at the end."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 class FlowInfo(NamedTuple):
@@ -66,6 +58,10 @@ class Index:
 
     sidecar: str | None = None
     """The file that holds the columns, if any."""
+    tls_flows: Collection[int] = ()
+    """The numbers of the flows whose exchanges were decrypted."""
+    failures: Sequence[tuple[int, NonKafkaConnection]] = ()
+    """The TLS connections of these flows that cannot be read, each with the packet at which it was over."""
 
     def __init__(self, source: Source, columns: Columns) -> None:
         """`columns` are those that `build_index` wrote, perhaps in another process."""
@@ -160,6 +156,10 @@ class Index:
     def read_packets(self, part: int) -> PacketColumns:
         """The packets of one span."""
         return PacketColumns(*(self.columns[f"{part}.{name}"] for name in PacketColumns._fields))
+
+    def packet_times(self, part: int) -> PacketTimes:
+        """Number and time of all packets of one span."""
+        return PacketTimes(*(self.columns[f"{part}.{name}"].astype(np.int64) for name in PacketTimes._fields))
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that a span completes, of flows that were clean then; -1: those that the end completes."""

@@ -8,8 +8,9 @@ from contextlib import closing
 
 import numpy as np
 
-from kwire.capture.index.model import FlowKey, Index, ReadableFile
+from kwire.capture.index.model import FlowKey, Index
 from kwire.capture.index.scan.packet_headers import LINK_NAMES
+from kwire.capture.index.stored_payload import ReadableFile
 from kwire.capture.model import CaptureIssue, Segment
 
 # Payloads close to each other are read together: up to this size, over gaps of at most this size.

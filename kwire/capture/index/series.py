@@ -15,15 +15,17 @@ import numpy as np
 
 from kwire.capture.index.arrays import Ints
 from kwire.capture.index.build import renumber_client_ids, write_flows
+from kwire.capture.index.column_schema import PacketColumns
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.flow_builder import FlowBuilder
 from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import FileWindow
 from kwire.capture.index.index_writer import IndexWriter
-from kwire.capture.index.model import FlowKey, Index, ReadableFile
-from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoint_words
+from kwire.capture.index.model import FlowKey, Index
+from kwire.capture.index.parallel.ranges import headers_from_columns
+from kwire.capture.index.scan.packet_headers import endpoint_words
 from kwire.capture.index.sparse import read_sparse
-from kwire.capture.index.stored_payload import STORED_BASE, Extent
+from kwire.capture.index.stored_payload import STORED_BASE, Extent, ReadableFile
 from kwire.capture.tls.key_log import KeyLog
 
 # Space between the files: readers read up to this far after the end of a file.
@@ -43,6 +45,8 @@ class SeriesIndex(Index):
         self._flows = flows
         self._firsts = np.cumsum([0, *(index.packet_count for index in indexes)], dtype=np.int64)
         self._bases = np.cumsum([0, *(index.size + _PADDING_SIZE for index in indexes)], dtype=np.int64)
+        self._numbers: list[Ints] = []
+        self._parts: list[tuple[int, int]] = []
         super().__init__(b"", self._build_columns())
 
     @property
@@ -76,6 +80,23 @@ class SeriesIndex(Index):
         file_numbers = np.searchsorted(self._firsts[:-1], numbers, "left") - 1
         return numbers - self._firsts[np.maximum(file_numbers, 0)]
 
+    def read_packets(self, part: int) -> PacketColumns:
+        """The packets of the chosen flows in one span."""
+        place, own_part = self._parts[part]
+        packets, numbers = self.indexes[place].read_packets(own_part), self._numbers[place]
+        rows = np.nonzero(numbers[packets.flow] >= 0)[0]
+        packets = PacketColumns(*(column[rows].astype(np.int64) for column in packets))
+        shifts = np.where(packets.at < STORED_BASE, self._bases[place], place * _STORED_SIZE_MAX)
+        return packets._replace(
+            number=packets.number + self._firsts[place], at=packets.at + shifts, flow=numbers[packets.flow]
+        )
+
+    def packet_times(self, part: int) -> PacketTimes:
+        """Number and time of all packets of a span, also of flows that were not chosen."""
+        place, own_part = self._parts[part]
+        number, ts = self.indexes[place].packet_times(own_part)
+        return PacketTimes(number + self._firsts[place], ts)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the indexes of the files; the series is built again."""
         return SeriesIndex, (self.indexes, self._flows)
@@ -87,12 +108,13 @@ class SeriesIndex(Index):
         files = self.open_file()
         try:
             builder = FlowBuilder(files.read)
-            for headers, flow, (extent, stored), times in self._chosen_packets(numbers):
+            for part, extent in self._find_parts(numbers, writer.stored.extents):
+                packets = self.read_packets(part)
+                headers = headers_from_columns(packets._asdict())
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
-                result = builder.add_span(headers, flow, window, times)
+                result = builder.add_span(headers, packets.flow, window, self.packet_times(part))
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
-                writer.stored.extents.append(stored)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
             words = [endpoint_words(low, high) for low, high in numbers]
             write_flows(writer, builder, np.array(words, dtype=np.uint64).reshape(-1, 5))
@@ -112,31 +134,23 @@ class SeriesIndex(Index):
         )
         return columns
 
-    def _chosen_packets(
-        self, numbers: dict[FlowKey, int]
-    ) -> Iterator[tuple[PacketHeaders, Ints, tuple[Extent, Extent], PacketTimes]]:
-        """The packets of the chosen flows, span by span: headers, flow of each, the extents of the span in the file and
-        in the stored payload, and number and time of all its packets.
+    def _find_parts(self, numbers: dict[FlowKey, int], stored: list[Extent]) -> Iterator[tuple[int, Extent]]:
+        """The spans with packets of the chosen flows, each with its extent; `stored` receives that of stored payload.
+
+        Args: numbers: receives the number of each flow.
         """
         for place, index in enumerate(self.indexes):
             flow_numbers = np.full(len(index.flows), -1, dtype=np.int64)
             for number, flow in enumerate(index.flows):
                 if self._flows is None or flow.key in self._flows:
                     flow_numbers[number] = numbers.setdefault(flow.key, len(numbers))
-            base, first, shift = int(self._bases[place]), int(self._firsts[place]), place * _STORED_SIZE_MAX
+            self._numbers.append(flow_numbers)
             for part, (begin, size) in enumerate(index.spans if (flow_numbers >= 0).any() else ()):
-                packets = index.read_packets(part)
-                rows = np.nonzero(flow_numbers[packets.flow] >= 0)[0]
-                if not len(rows):
-                    continue
-                times = PacketTimes(packets.number.astype(np.int64) + first, packets.ts.astype(np.int64))
-                columns = {name: getattr(packets, name)[rows].astype(np.int64) for name in packets._fields}
-                flow = flow_numbers[columns.pop("flow")]
-                columns["number"] += first
-                columns["at"] += np.where(columns["at"] < STORED_BASE, base, shift)
-                headers = PacketHeaders(ends=np.zeros((len(rows), 0), dtype=np.uint64), **columns)
-                stored, stored_size = index.stored[part]
-                yield headers, flow, ((base + begin, size), (stored + shift, stored_size)), times
+                if (flow_numbers[index.read_packets(part).flow] >= 0).any():
+                    at, stored_size = index.stored[part]
+                    stored.append((at + place * _STORED_SIZE_MAX, stored_size))
+                    self._parts.append((place, part))
+                    yield len(self._parts) - 1, (int(self._bases[place]) + begin, size)
 
 
 class _SeriesFiles:

@@ -28,6 +28,7 @@ from kwire.capture.index.flows.frame_scan import FrameScanner
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
+from kwire.capture.index.flows.tls_streams import TlsSecrets, TlsStreams
 from kwire.capture.index.flows.undecided_flows import UndecidedFlows
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
@@ -66,9 +67,15 @@ class SpanResult(NamedTuple):
 class FlowBuilder:
     """Builds flows; its state continues from span to span. `flows` and `client_ids` are the state so far."""
 
-    def __init__(self, read: ReadAt, *, is_limited: bool = True) -> None:
-        """`read` reads the file by offset. `is_limited`: all flows of the file are built here, so `LIMITS` apply."""
+    def __init__(self, read: ReadAt, *, is_limited: bool = True, secrets: TlsSecrets | None = None) -> None:
+        """`read` reads the file by offset. `is_limited`: all flows of the file are built here, so `LIMITS` apply.
+
+        Args: secrets: of the flows, which all speak TLS and are decrypted; None to decrypt none.
+        """
         self.flows = flows = FlowTable()
+        self.tls = None if secrets is None else TlsStreams(flows, read, secrets)
+        # Frames are found in what was decrypted.
+        read = read if self.tls is None else self.tls.plaintext.read
         self._fragments = FragmentBuffer()
         self._reassembler = Reassembler(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
@@ -127,6 +134,8 @@ class FlowBuilder:
         if len(ended.side):
             pieces = concatenate_rows(pieces, ended)
             pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
+        if self.tls is not None:
+            pieces, window = self.tls.decrypt(pieces, window, closing)
         pieces = self._undecided.decide(pieces, window, closing)
         asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)

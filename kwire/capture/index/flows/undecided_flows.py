@@ -126,7 +126,7 @@ class UndecidedFlows:
             non_kafka = detection.add(event, may_be_tls=True)
             self.held_size = max(self.held_size, self._budget.size)
             if non_kafka is not None or (self._is_limited and self._budget.size > HELD_SIZE_MAX):
-                return self._drop(number)
+                return self._drop(number, "not_kafka" if non_kafka is None else non_kafka.kind)
             if flow.client is not None:
                 return self._release(number, moment)
         return NO_PIECES
@@ -134,7 +134,9 @@ class UndecidedFlows:
     def _close(self, number: int, end: FlowEnd) -> StreamPieces:
         """A flow ends; return its pieces if they show the client."""
         flow, detection, _ = self._undecided[number]
-        flow.client = None if detection.find_tls() is not None else detection.find_client()
+        if detection.find_tls() is not None:
+            return self._drop(number, "tls")
+        flow.client = detection.find_client()
         return (
             self._drop(number) if flow.client is None else self._release(number, moment_of(end.number, CLOSED_FRAMES))
         )
@@ -151,10 +153,10 @@ class UndecidedFlows:
         detection.release()
         return concatenate_rows(*held)
 
-    def _drop(self, number: int) -> StreamPieces:
+    def _drop(self, number: int, reason: str = "not_kafka") -> StreamPieces:
         """A flow is not Kafka, or is left to the streaming pipeline; return no piece."""
         _, detection, _ = self._undecided.pop(number)
         detection.release()
-        self._flows.mark_unclean(np.array([number]), "not_kafka")
+        self._flows.mark_unclean(np.array([number]), reason)
         self._flows.detection[number] = _DECIDED
         return NO_PIECES

@@ -11,7 +11,7 @@ from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
 from kwire.capture.index.flows.flow_closing import PacketTimes
 from kwire.capture.index.flows.frame_columns import KIND_KEY, BodyFragments, FileWindow, StreamGapRow
-from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, renumber_flows, renumber_sides
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
@@ -40,10 +40,10 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
             times = PacketTimes(*(packets[name].astype(np.int64) for name in PacketTimes._fields))
             result = builder.add_span(headers, flow[chosen], _read_window(file, headers), times)
             totals.append(result.totals)
-            write_exchanges(columns, span, _renumber_flows(result.exchanges, flows))
+            write_exchanges(columns, span, renumber_flows(result.exchanges, flows))
             _write_fragments(columns, f"{span}.fragments", result.fragments, flows)
         end = builder.finish_flows()
-        write_exchanges(columns, column_schema.UNANSWERED_PART, _renumber_flows(end.exchanges, flows))
+        write_exchanges(columns, column_schema.UNANSWERED_PART, renumber_flows(end.exchanges, flows))
         _write_fragments(columns, "end.fragments", end.fragments, flows)
         for name in column_schema.FLOW_COLUMNS:
             columns.add_column(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
@@ -82,7 +82,7 @@ class ShardFile:
 
 def _write_fragments(columns: Columns, name: str, fragments: BodyFragments, flows: Ints) -> None:
     side, kind = fragments.side % KIND_KEY, fragments.side // KIND_KEY
-    fragments = fragments._replace(side=_renumber_sides(side, flows) + kind * KIND_KEY)
+    fragments = fragments._replace(side=renumber_sides(side, flows) + kind * KIND_KEY)
     for field, column in fragments._asdict().items():
         columns.add_column(f"{name}.{field}", column)
 
@@ -95,18 +95,3 @@ def _read_window(file: CaptureFile, headers: PacketHeaders) -> FileWindow:
     base = int(headers.at[has_payload].min())
     end = int((headers.at[has_payload] + headers.captured[has_payload]).max())
     return FileWindow(base, file.read(base, end - base + _PADDING_SIZE))
-
-
-def _renumber_flows(exchanges: ExchangeColumns, flows: Ints) -> ExchangeColumns:
-    """The exchanges with the flow numbers of the index."""
-    request, response, completed_by = exchanges
-    request = request._replace(frame=request.frame._replace(side=_renumber_sides(request.frame.side, flows)))
-    response = response._replace(frame=response.frame._replace(side=_renumber_sides(response.frame.side, flows)))
-    return ExchangeColumns(request, response, completed_by)
-
-
-def _renumber_sides(side: Ints, flows: Ints) -> Ints:
-    """The sides with the flow numbers of the index; -1, for no side, is unchanged."""
-    if not len(flows):
-        return side
-    return np.where(side < 0, side, 2 * flows[side >> 1] + (side & 1))

@@ -22,6 +22,7 @@ UNCLEAN_REASONS = (
     "after_end",  # data after the connection was closed, or so late after a reset that this had no effect
     "not_kafka",  # no request, or requests of both sides, so that they do not show which one is the client
     "bad_length",  # a response that has no correlation id and came late
+    "tls",  # it speaks TLS; with its secrets, a decrypted index has its exchanges
     "tokens",  # SASL tokens without headers (SaslHandshake version 0)
     "pairing",  # two open requests of one correlation id, or more early responses than may wait
     "waiting",  # too many pending requests
@@ -52,9 +53,9 @@ class FlowTable:
     begin_packet, begin_arrival: the packet that opens the connection, and how many packets of the flow came before it.
     detection: whether the client is known (`undecided_flows`). decided_at: the moment at which it was found, if that
     was after its first bytes. closed_by: the packet that shows an ended connection to be over. starts_known: whether
-    `start_seq` is known from a SYN, or is the lowest number that was seen. known_from: the first packet for which the
-    start is known. acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames
-    were looked for.
+    `start_seq` is known from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was
+    decrypted, -1 for other streams. known_from: the first packet for which the start is known. acked_ts, fin_ts: of the
+    packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
     """
 
     first_ts = _by_flow(2**63 - 1)
@@ -79,6 +80,7 @@ class FlowTable:
     last_answered = _by_flow(-1)
     start_seq = _by_side(-1)
     starts_known = _by_side(0)
+    plain_starts_known = _by_side(-1)
     known_from = _by_side(AFTER_CAPTURE)
     has_frames = _by_side(0)
     next_seq = _by_side(0)
@@ -112,6 +114,11 @@ class FlowTable:
     def is_clean(self, flows: Ints) -> Bools:
         """Whether each of these flows is clean so far."""
         return cast("Bools", self.unclean_reason[flows] == 0)
+
+    def frame_starts_known(self, sides: Ints) -> Bools:
+        """Whether a frame begins with the first byte of each of these sides."""
+        plain = self.plain_starts_known[sides]
+        return np.where(plain < 0, self.starts_known[sides], plain) > 0
 
     def _grow(self, capacity: int) -> None:
         for name, initial in _INITIAL_COLUMNS.items():
