@@ -70,6 +70,7 @@ class SpanReader:
         fragments = _Fragments.of_part(self._index, part)
         split = fragments.find_frames(frames, SpanData(b"", tuple(extents)))
         ranges = self._ranges(frames, fragments, split)
+        extents = [(at, size) for at, size in extents if bool(((ranges[0] >= at) & (ranges[0] < at + size)).any())]
         datas = [read_sparse(self._read, *extent, ranges) for extent in extents]
         span = SpanData(b"".join(datas), tuple((at, len(data)) for (at, _), data in zip(extents, datas, strict=True)))
         pieces, joined_at = fragments.join(split, span) if len(split.at) else ([], NO_NUMBERS)
