@@ -48,7 +48,10 @@ class ClientMap:
             self._track_client(flow, sorted(rows))
 
     def client_at(self, flow: int, completed_by: int, offset: int) -> Client:
-        """What is known of the client of a flow at a packet, as of `completing_packets`, and an offset."""
+        """What is known of the client of a flow at a packet, as of `completing_packets`.
+
+        Args: offset: of the request of an exchange, or of its response if that is larger.
+        """
         positions = self._positions.get(flow)
         if positions is None:
             return _NO_CLIENT

@@ -61,7 +61,7 @@ class ExchangeBuilder:
             frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
             response = self._decoder.decode_response(frame, request)
             response.order_ok = bool(order_ok)
-            offset = frame.offset
+            offset = max(offset, frame.offset)
         elif expects_response:
             reason = END_REASONS[int(self._index.columns["flow.end_reason"][number])]
             request.add_issue("no_response", NO_RESPONSE_REASONS[reason])

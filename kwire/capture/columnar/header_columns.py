@@ -103,8 +103,7 @@ class HeaderColumns:
         column = values.take(pa.array(inverse, mask=is_early))
         if not (known_from < 0).any():
             return column
-        response = exchanges.response.frame
-        offset = np.where(response.size >= 0, response.offset, exchanges.request.frame.offset)
+        offset = np.maximum(exchanges.request.frame.offset, exchanges.response.frame.offset)
         rows = zip(exchanges.flow.tolist(), completed_by.tolist(), offset.tolist(), strict=True)
         return pa.array([getattr(clients.client_at(*row), name) for row in rows], type=pa.string())
 
