@@ -8,6 +8,7 @@ import numpy as np
 
 from kwire.capture.index.flows.frame_columns import DAMAGES
 from kwire.capture.index.flows.frame_headers import read_body
+from kwire.capture.index.stored_payload import STORED_BASE
 
 if TYPE_CHECKING:
     from kwire.capture.index import Index
@@ -83,7 +84,7 @@ class BodyReader:
         begin = at - self._base
         if 0 <= begin <= len(self._window) - size:
             return self._window[begin : begin + size]
-        if begin < 0 or size > _NEAR_SIZE:
+        if begin < 0 or size > _NEAR_SIZE or at >= STORED_BASE:
             return self._file.read(at, size)
         # A frame far ahead is read alone: there may be no other read near it.
         is_near = begin <= len(self._window) + _NEAR_SIZE

@@ -111,7 +111,7 @@ class _DeferredColumns:
         datas = [frame.data for frame in (*request_frames, *response_frames)]
         sizes = np.array(list(map(len, datas)), dtype=np.int64)
         at = np.cumsum(sizes) - sizes
-        self.span = SpanData(0, b"".join([*datas, bytes(PADDING_SIZE)]), sum(map(len, datas)))
+        self.span = SpanData(b"".join([*datas, bytes(PADDING_SIZE)]), ((0, sum(map(len, datas))),))
         count = len(exchanges)
         zeros = np.zeros(count, dtype=np.int64)
         fields = attrgetter(

@@ -95,5 +95,6 @@ class ExchangeBuilder:
             info = self._index.flows[number]
             opener = int(self._index.openers[number])
             flow = Flow(info.key, info.epoch, info.link, opener, opener, starts_known=[True, True], kind="kafka")
+            flow.is_tls = number in self._index.tls_flows
             self._flows[number] = flow
         return flow

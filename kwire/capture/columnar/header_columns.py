@@ -84,8 +84,11 @@ class HeaderColumns:
         array = self._flow_arrays.get(name)
         if array is None:
             infos = zip(self._index.flows, self._index.openers.tolist(), strict=True)
-            read_value = CONNECTION_VALUES[name]
-            values = [read_value(Flow(info.key, info.epoch, info.link, max(side, 0))) for info, side in infos]
+            read_value, tls_flows = CONNECTION_VALUES[name], self._index.tls_flows
+            values = [
+                read_value(Flow(info.key, info.epoch, info.link, max(side, 0), is_tls=number in tls_flows))
+                for number, (info, side) in enumerate(infos)
+            ]
             array = self._flow_arrays[name] = pa.array(values, type=self._types[name])
         return array
 

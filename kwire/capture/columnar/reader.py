@@ -24,9 +24,9 @@ from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.numbered_segments import NumberedSegments
 from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
+from kwire.capture.index.decrypted import decrypt_flows
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder
-from kwire.capture.kafka.detection import may_decrypt
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
@@ -54,8 +54,8 @@ class ColumnarReader:
 
     def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
         """Args: flows: those to read; None for all."""
-        self.index = index
         self.options = options
+        self.index = index = decrypt_flows(index, flows, options.tls_keylog) if self._has_default_frames else index
         self.file = options.name or index.file
         self._decoder = MessageDecoder(options.edition, options.decoded_messages)
         chosen = np.ones(len(index.flows), dtype=np.bool_)
@@ -69,10 +69,6 @@ class ColumnarReader:
     def _has_default_frames(self) -> bool:
         """Whether frames are those for which indexes are built."""
         return self.options.edition == DEFAULT_EDITION and self.options.frame_size_max == FRAME_SIZE_MAX
-
-    @cached_property
-    def _may_decrypt(self) -> bool:
-        return may_decrypt(self.index.key_log(self.options.tls_keylog))
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -165,7 +161,7 @@ class ColumnarReader:
         for row in self.index.others:
             if self.is_columnar[row.flow]:
                 info, opener = self.index.flows[row.flow], int(self.index.openers[row.flow])
-                side, is_tls = opener if opener >= 0 else None, row.kind == "tls"
+                side, is_tls = opener if opener >= 0 else None, row.kind == "tls" or row.flow in self.index.tls_flows
                 flow = Flow(info.key, info.epoch, info.link, side, is_tls=is_tls, kind=row.kind)
                 yield row.completed_by, row.to_outcome(flow)
 
@@ -243,8 +239,8 @@ class ColumnarReader:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
         is_columnar = chosen & index.is_clean
         for row in index.others:
-            # A port that the user named may show that a connection is Kafka, and secrets what a TLS connection is.
-            is_columnar[row.flow] &= not ports and not (row.kind == "tls" and self._may_decrypt)
+            # A port that the user named may show that a connection is Kafka.
+            is_columnar[row.flow] &= not ports
         is_streamed = chosen & ~is_columnar
         for number in np.nonzero(chosen)[0].tolist() if ports else ():
             is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]

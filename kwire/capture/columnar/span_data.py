@@ -1,4 +1,4 @@
-"""A part of a capture in memory, with the frames of several segments joined behind it, so that all are read alike."""
+"""Parts of a capture in memory, with the frames of several segments joined behind it, so that all are read alike."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.frame_columns import FrameColumns
+    from kwire.capture.index.stored_payload import Extent
 
 
 class SpanData(NamedTuple):
-    """A part of the file, `size` bytes from offset `base`, followed by joined frames and padding.
+    """Parts of a capture, one behind the other, followed by joined frames and padding.
 
-    joined: what `FrameColumns.at` has for each joined frame, ascending; joined_at: where it is in the data.
+    parts: position and size of each. joined: what `FrameColumns.at` has for each joined frame, ascending; joined_at:
+    where it is in the data.
     """
 
-    base: int
     data: bytes
-    size: int = 0
+    parts: tuple[Extent, ...] = ()
     joined: Ints = NO_NUMBERS
     joined_at: Ints = NO_NUMBERS
 
     def positions(self, at: Ints) -> Ints:
         """Where frames are in the data; negative for those that are not. Args: at: as in `FrameColumns`."""
-        found = at - self.base
-        found[(at < 0) | (found >= self.size)] = -1
+        found, begin = np.full(len(at), -1, dtype=np.int64), 0
+        for position, size in self.parts:
+            found = np.where((at >= position) & (at < position + size), at - position + begin, found)
+            begin += size
         if len(self.joined):
             rows = np.nonzero(at < 0)[0]
             places = np.minimum(np.searchsorted(self.joined, at[rows]), len(self.joined) - 1)
@@ -42,14 +45,14 @@ class SpanData(NamedTuple):
         return found
 
 
-NO_DATA = SpanData(0, bytes(PADDING_SIZE))
+NO_DATA = SpanData(bytes(PADDING_SIZE))
 
 
 class SpanReader:
     """Reads the spans of one capture."""
 
     def __init__(self, index: Index, read: Callable[[int, int], bytes]) -> None:
-        """`read` reads bytes of the file from an offset."""
+        """`read` reads bytes of the capture from a position."""
         self._index = index
         self._read = read
 
@@ -63,26 +66,25 @@ class SpanReader:
         if part < 0:
             # What the end of the capture completes has no span of its own; the last one has the data closest to it.
             part = len(self._index.spans) - 1
-        base, size = self._index.spans[part]
+        extents = self._index.extents(part)
         fragments = _Fragments.of_part(self._index, part)
-        split = fragments.find_frames(frames, base, size)
-        data = read_sparse(self._read, base, size, self._ranges(frames, fragments, split, base, size))
-        if not len(split.at):
-            return SpanData(base, data + bytes(PADDING_SIZE), len(data))
-        pieces, joined_at = fragments.join(split, base, data)
-        return SpanData(base, b"".join([data, *pieces, bytes(PADDING_SIZE)]), len(data), split.at, joined_at)
+        split = fragments.find_frames(frames, SpanData(b"", tuple(extents)))
+        ranges = self._ranges(frames, fragments, split)
+        extents = [(at, size) for at, size in extents if bool(((ranges[0] >= at) & (ranges[0] < at + size)).any())]
+        datas = [read_sparse(self._read, *extent, ranges) for extent in extents]
+        span = SpanData(b"".join(datas), tuple((at, len(data)) for (at, _), data in zip(extents, datas, strict=True)))
+        pieces, joined_at = fragments.join(split, span) if len(split.at) else ([], NO_NUMBERS)
+        return span._replace(
+            data=b"".join([span.data, *pieces, bytes(PADDING_SIZE)]), joined=split.at, joined_at=joined_at
+        )
 
     @staticmethod
-    def _ranges(
-        frames: tuple[FrameColumns, ...], fragments: _Fragments, split: _SplitFrames, base: int, size: int
-    ) -> tuple[Ints, Ints]:
+    def _ranges(frames: tuple[FrameColumns, ...], fragments: _Fragments, split: _SplitFrames) -> tuple[Ints, Ints]:
         """Where the bytes of frames begin and stop."""
-        at = np.concatenate([each.at for each in frames])
-        stop = at + np.concatenate([each.size for each in frames])
-        in_span = (at >= base) & (stop <= base + size)
-        is_needed = fragments.of_frames(split)
-        begins = np.concatenate([at[in_span], fragments.at[is_needed]])
-        stops = np.concatenate([stop[in_span], (fragments.at + fragments.size)[is_needed]])
+        at, size = (np.concatenate([getattr(each, name) for each in frames]) for name in ("at", "size"))
+        is_plain, is_needed = (at >= 0) & (size > 0), fragments.of_frames(split)
+        begins = np.concatenate([at[is_plain], fragments.at[is_needed]])
+        stops = begins + np.concatenate([size[is_plain], fragments.size[is_needed]])
         return begins, stops
 
 
@@ -96,7 +98,7 @@ class _SplitFrames(NamedTuple):
 
 
 class _Fragments(NamedTuple):
-    """The body fragments of a part: offset in the file and size. start: the number of the first one."""
+    """The body fragments of a part: position and size. start: the number of the first one."""
 
     start: int
     at: Ints
@@ -109,7 +111,7 @@ class _Fragments(NamedTuple):
         at, size = (columns[f"{part}.fragments.{name}"].astype(np.int64) for name in ("at", "size"))
         return cls(int(columns["fragments.first"][part]), at, size)
 
-    def find_frames(self, frames: tuple[FrameColumns, ...], base: int, size: int) -> _SplitFrames:
+    def find_frames(self, frames: tuple[FrameColumns, ...], span: SpanData) -> _SplitFrames:
         """The frames whose fragments are all in the span."""
         if not len(self.at):
             return _SplitFrames(*[NO_NUMBERS] * 4)
@@ -118,7 +120,7 @@ class _Fragments(NamedTuple):
         first = -1 - at - self.start
         is_here = (at < 0) & (frame_size >= 0) & (count > 0) & (first >= 0) & (first + count <= len(self.at))
         at, frame_size, first, stop = at[is_here], frame_size[is_here], first[is_here], (first + count)[is_here]
-        is_outside = (self.at < base) | (self.at + self.size > base + size)
+        is_outside = span.positions(self.at) < 0
         outside_before = np.append(0, np.cumsum(is_outside))
         size_before = np.append(0, np.cumsum(self.size))
         is_whole = outside_before[stop] == outside_before[first]
@@ -134,9 +136,10 @@ class _Fragments(NamedTuple):
         is_needed: Bools = np.cumsum(change)[:-1] > 0
         return is_needed
 
-    def join(self, split: _SplitFrames, base: int, data: bytes) -> tuple[list[bytes], Ints]:
+    def join(self, split: _SplitFrames, span: SpanData) -> tuple[list[bytes], Ints]:
         """The bytes of frames, fragment by fragment, and where each frame begins behind the data."""
-        begins, sizes = (self.at - base).tolist(), self.size.tolist()
+        data = span.data
+        begins, sizes = span.positions(self.at).tolist(), self.size.tolist()
         pieces = [
             data[begins[number] : begins[number] + sizes[number]]
             for first, stop in zip(split.first.tolist(), split.stop.tolist(), strict=True)

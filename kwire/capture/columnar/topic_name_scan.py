@@ -38,7 +38,7 @@ def find_topic_names(index: Index, options: Options) -> dict[str, str]:
 
 def _naming_outcomes(reader: ColumnarReader, index: Index, options: Options) -> Iterator[Outcome]:
     decoder = MessageDecoder(options.edition, topic_naming_messages(options.edition))
-    builder = ExchangeBuilder(index, decoder, reader.bodies, reader.clients)
+    builder = ExchangeBuilder(reader.index, decoder, reader.bodies, reader.clients)
     keys = decoder.api_keys()
     for _, exchanges in reader.read_parts():
         # The API of a request with an unusual header is not known yet.

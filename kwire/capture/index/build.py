@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kwire.capture.index.arrays import Words
@@ -19,6 +19,7 @@ from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import endpoints_of_words
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
+from kwire.capture.index.stored_payload import CaptureBytes
 from kwire.capture.index.streams.flow_table import count_open_max
 
 
@@ -40,14 +41,14 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
     header_pass, endpoint_pairs, writer = HeaderPass(), EndpointPairs(), IndexWriter(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with CaptureFile(source) as file:
-        scanner, builder = (
-            open_scanner(file),
-            FlowBuilder(file.read, lambda pair: endpoints_of_words(endpoint_pairs.words[pair])),
-        )
+        scanner = open_scanner(file)
+        read = CaptureBytes(file, writer.stored).read
+        builder = FlowBuilder(read, lambda pair: endpoints_of_words(endpoint_pairs.words[pair]))
         state = ScanState(scanner.first)
         for span in scanner.read_spans(file.size, state):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
             headers = header_pass.read_span(span)
+            writer.stored.add_span(header_pass.take_stored())
             pair = endpoint_pairs.number_pairs(headers.ends)
             result = builder.add_span(headers, pair, FileWindow(span.base, span.data))
             exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
@@ -57,7 +58,7 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
         scanner.report_end(state)
         header_pass.issues += [(state.packet_count, issue) for issue in state.issues]
         header_pass.close(state.packet_count)
-        write_flows(writer, builder, endpoint_pairs.endpoint_table(), header_pass.fragmented_payloads)
+        write_flows(writer, builder, endpoint_pairs.endpoint_table())
         writer.write_metadata(
             {
                 "size": file.size,
@@ -72,15 +73,14 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
         )
 
 
-def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmented: Sequence[bytes] = ()) -> None:
+def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words) -> None:
     """Finish the flows, and write them with everything that follows the spans; `words` are those of `EndpointPairs`."""
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(builder.flows)] for name in FLOW_COLUMNS}
     open_max = count_open_max(builder.flows.begin_packet, builder.flows.closed_by)
     rows = builder.gaps(), builder.other_connections()
-    flows["words"] = words
-    writer.write_end(flows, unanswered, end.fragments, *rows, fragmented=fragmented, open_max=open_max)
+    writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows, open_max=open_max)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

@@ -15,8 +15,7 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestCo
 class PacketColumns(NamedTuple):
     """The TCP packets of one span, in packet order.
 
-    at: offset of the payload in the file; -1 - n: the payload is number n of `Index.fragmented_payload`. pair: the
-    number of its endpoints.
+    at: offset of the payload in the file, or its position in `stored_payload`. pair: the number of its endpoints.
     """
 
     number: Ints

@@ -57,14 +57,21 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
     def __getitem__(self, name: str) -> Column:
         if name in self._loaded:
             return self._loaded[name]
-        kind, count, at, _ = self._directory[name]
-        if not count:
-            return np.zeros(0, dtype=kind)
-        assert self._file is not None
-        column = np.frombuffer(read_at(self._file.number, at, count * np.dtype(kind).itemsize), dtype=kind)
+        column = self.read_rows(name, 0, self._directory[name][1])
         if name.startswith(_CACHED_COLUMNS):
             self._loaded[name] = column
         return column
+
+    def read_rows(self, name: str, first: int, count: int) -> Column:
+        """Some rows of a column; fewer at its end."""
+        if name in self._loaded:
+            return self._loaded[name][first : first + count]
+        kind, total, at, _ = self._directory[name]
+        count, width = min(count, total - first), np.dtype(kind).itemsize
+        if count <= 0:
+            return np.zeros(0, dtype=kind)
+        assert self._file is not None
+        return np.frombuffer(read_at(self._file.number, at + first * width, count * width), dtype=kind)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._directory

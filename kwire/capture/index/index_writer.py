@@ -14,6 +14,7 @@ from kwire.capture.index.columns import Column, Columns
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import OtherConnection
+from kwire.capture.index.stored_payload import StoredPayload
 from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.tcp.reassembly import OPEN_MAX
@@ -53,6 +54,7 @@ class IndexWriter:
         """`columns` are empty."""
         self.columns = columns
         self.clients = ClientIdNumbers()
+        self.stored = StoredPayload(columns, [])
         self._spans: list[tuple[int, int]] = []
         self._firsts = [0]
         self._lasts = [0]
@@ -86,14 +88,13 @@ class IndexWriter:
         gaps: list[StreamGapRow],
         others: list[OtherConnection],
         *,
-        fragmented: Sequence[bytes],
         open_max: int,
     ) -> None:
         """Write what is known at the end of the capture.
 
         Args: flows: the columns of all flows, and `words`. unanswered, fragments: what the end completes, as in
-        `write_span`. gaps: of all flows. others: flows that are not read as Kafka. fragmented: payloads that came in IP
-        fragments. open_max: the most connections that were open at once.
+        `write_span`. gaps: of all flows. others: flows that are not read as Kafka. open_max: the most connections that
+        were open at once.
         """
         self._gaps, self._others = gaps, others
         self._write_fragments(fragments, len(self._spans))
@@ -108,13 +109,17 @@ class IndexWriter:
         self.columns.add_column("pair.words", flows["words"].astype("u8", copy=False).reshape(-1))
         for name in column_schema.FLOW_COLUMNS:
             self.columns.add_column(f"flow.{name}", flows[name])
-        for number, payload in enumerate(fragmented):
-            self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
 
     def write_metadata(self, metadata: dict[str, Any]) -> None:
-        """Set the metadata of the index, with client ids, spans, gaps and other connections added."""
-        found = {"client_ids": self.clients.texts, "spans": self._spans, "gaps": self._gaps, "others": self._others}
-        self.columns.metadata = {**metadata, **found}
+        """Set the metadata of the index, with client ids, spans, stored payload, gaps and other connections added."""
+        own = {
+            "client_ids": self.clients.texts,
+            "spans": self._spans,
+            "stored": self.stored.extents,
+            "gaps": self._gaps,
+            "others": self._others,
+        }
+        self.columns.metadata = {**metadata, **own}
 
     def _write_fragments(self, fragments: BodyFragments, span: int) -> None:
         self.columns.add_column(f"{span}.fragments.at", fragments.at)

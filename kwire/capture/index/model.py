@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +20,14 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
+from kwire.capture.index.streams.flow_closing import PacketTimes
 from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
 
 FlowKey = tuple[Endpoint, Endpoint]
 """The two endpoints of a flow, the smaller one first. All connections between them have the same."""
-
-
-class ReadableFile(Protocol):
-    """A file that is read by offset."""
-
-    def read(self, at: int, size: int, /) -> bytes:
-        """`size` bytes from an offset; fewer at the end."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 class FlowInfo(NamedTuple):
@@ -71,6 +64,8 @@ class Index:
 
     sidecar: str | None = None
     """The file that holds the columns, if any."""
+    tls_flows: Collection[int] = ()
+    """The numbers of the flows that were decrypted, or could not be."""
 
     def __init__(self, source: Source, columns: Columns) -> None:
         """`columns` are those that `build_index` wrote, perhaps in another process."""
@@ -84,6 +79,8 @@ class Index:
         self.last_ts: int = metadata["last_ts"]
         self.client_ids: list[str] = metadata["client_ids"]
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in metadata["spans"]]
+        self.stored: list[Extent] = [(at, size) for at, size in metadata["stored"]]
+        """Position and size of the stored payload of each span."""
         self.gaps: list[StreamGapRow] = [StreamGapRow(*row) for row in metadata["gaps"]]
         """The bytes that were lost or skipped between frames."""
         self.others = [OtherConnection(*row) for row in metadata["others"]]
@@ -148,7 +145,11 @@ class Index:
 
     def open_file(self) -> ReadableFile:
         """Open the capture, for reading by the offsets of the index; the caller closes it."""
-        return CaptureFile(self.source)
+        return CaptureBytes(CaptureFile(self.source), StoredPayload(self.columns, self.stored))
+
+    def extents(self, part: int) -> list[Extent]:
+        """The parts of the capture that a span consists of."""
+        return [self.spans[part], *([self.stored[part]] if self.stored[part][1] else ())]
 
     def file_packet_numbers(self, numbers: Ints) -> Ints:
         """Convert packet numbers of the index to packet numbers of the file that contains the packet."""
@@ -168,6 +169,10 @@ class Index:
         """The packets of one span."""
         return PacketColumns(*(self.columns[f"{part}.{name}"] for name in PacketColumns._fields))
 
+    def packet_times(self, part: int) -> PacketTimes:
+        """Number and time of all packets of one span."""
+        return PacketTimes(*(self.columns[f"{part}.{name}"].astype(np.int64) for name in PacketTimes._fields))
+
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that a span completes, of flows that were clean then; -1: those that the end completes."""
         return read_exchanges(self.columns, part)
@@ -176,10 +181,6 @@ class Index:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""
         firsts = self.columns["fragments.first"]
         return PagedColumn(self.columns, "fragments.at", firsts), PagedColumn(self.columns, "fragments.size", firsts)
-
-    def fragmented_payload(self, number: int) -> bytes:
-        """A payload that arrived in IP fragments."""
-        return self.columns[f"fragmented.{number}"].tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the columns with the index."""

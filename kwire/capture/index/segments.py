@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 
 from kwire.capture.index.model import FlowKey, Index
-from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES
+from kwire.capture.index.stored_payload import ReadableFile
 from kwire.capture.model import CaptureIssue, Segment
 
 # Payloads close to each other are read together: up to this size, over gaps of at most this size.
@@ -36,25 +37,21 @@ def _flow_segments(index: Index, flows: Collection[FlowKey] | None) -> Iterator[
     is_chosen = np.array([chosen_keys is None or key in chosen_keys for key in keys], dtype=np.bool_)
     if not is_chosen.any():
         return
-    with CaptureFile(index.source) as file:
+    with closing(index.open_file()) as file:
         for part in range(len(index.spans)):
             packets = index.read_packets(part)
             chosen = np.nonzero(is_chosen[packets.pair])[0]
             if len(chosen):
                 rows = zip(*(column[chosen].tolist() for column in packets), strict=True)
-                yield from _span_segments(index, file, list(rows), keys)
+                yield from _span_segments(file, list(rows), keys)
 
 
-def _span_segments(
-    index: Index, file: CaptureFile, rows: list[tuple[int, ...]], keys: list[FlowKey]
-) -> Iterator[Segment]:
+def _span_segments(file: ReadableFile, rows: list[tuple[int, ...]], keys: list[FlowKey]) -> Iterator[Segment]:
     """The segments of one span."""
     base, buffer = 0, b""
     for position, (number, ts, link, side, seq, ack, flags, window, at, captured, missing, pair) in enumerate(rows):
         if not captured:
             payload = b""
-        elif at < 0:
-            payload = index.fragmented_payload(-1 - at)
         else:
             if not base <= at <= at + captured <= base + len(buffer):
                 base, buffer = at, file.read(at, _read_ahead_size(rows, position))
@@ -69,7 +66,7 @@ def _read_ahead_size(rows: list[tuple[int, ...]], position: int) -> int:
     end = begin + rows[position][9]
     for row in rows[position + 1 :]:
         at, captured = row[8], row[9]
-        if at < 0 or not captured:
+        if not captured:
             continue
         if not 0 <= at - end <= _GAP_SIZE or at + captured - begin > _READ_SIZE:
             break

@@ -23,6 +23,7 @@ _SEARCH_SIZE = 64 * 1024
 _SEARCH_GROWTH = 4
 NO_REQUEST = "the connection shows no plausible request"
 TLS_NOT_READ = "the connection speaks TLS; its content cannot be read"
+TLS_FAILED = "the connection speaks TLS and cannot be read: {}"
 
 
 def describe_tls(detail: str, first_bytes: Iterable[bytes]) -> str:

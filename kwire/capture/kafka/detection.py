@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget, describe_tls
+from kwire.capture.kafka.client_detection import (
+    NO_REQUEST,
+    TLS_FAILED,
+    ClientDetection,
+    UndecidedBudget,
+    describe_tls,
+)
 from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from kwire.capture.model import CaptureIssue, FlowClosed, MissingBytes, NonKafkaConnection, StreamData
@@ -169,8 +175,7 @@ class _Connection:
             yield from self._read_event(event)
 
     def _stop_tls(self, ts: int, why: str) -> None:
-        detail = f"the connection speaks TLS and cannot be read: {why}"
-        self._stop(NonKafkaConnection(self._flow, "tls", ts, detail, 0))
+        self._stop(NonKafkaConnection(self._flow, "tls", ts, TLS_FAILED.format(why), 0))
 
     def _stop(self, non_kafka: NonKafkaConnection) -> None:
         """Skip the rest of this connection; its end has one outcome with its size."""

@@ -19,6 +19,7 @@ CHANGE_CIPHER = 20
 # 2^14 bytes of content, and the most that any cipher may add.
 _RECORD_SIZE_MAX = 0x4800
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03][\x00-\x48].", re.DOTALL)
+_APPLICATION_HEADER = b"\x17\x03\x03"
 # The size of a KeyUpdate message.
 KEY_UPDATE_SIZE = 5
 # How many numbers are tried for a record after a loss, and how many bytes in all for one direction.
@@ -126,6 +127,31 @@ class TlsDirection:
             self.number += 1
             self.has_decrypted = True
         return decrypted
+
+    def decrypt_whole_records(self, event: StreamData) -> list[StreamData] | None:
+        """As of `TlsSession`. Nothing has changed if it returns None."""
+        key = self.key
+        if key is None or not key.is_traffic or self.is_out_of_sync or self.buffer or self._queue:
+            return None
+        flow, side, ts, _, payload, packet = event
+        contents: list[StreamData] = []
+        at, number, offset = 0, self.number, self.offset
+        while at < len(payload):
+            begin = at + HEADER_SIZE
+            header = payload[at:begin]
+            at = begin + int.from_bytes(header[3:], "big")
+            if header[:3] != _APPLICATION_HEADER or at > len(payload) or at - begin > _RECORD_SIZE_MAX:
+                return None
+            record = key.cipher.decrypt_record(number, header, payload[begin:at])
+            if record is None or record.kind != APPLICATION:
+                return None
+            number += 1
+            if record.content:
+                contents.append(StreamData(flow, side, ts, offset, record.content, packet))
+                offset += len(record.content)
+        self.ts, self.packet, self.number, self.offset = ts, packet, number, offset
+        self.has_decrypted, self.is_blocked = True, False
+        return contents
 
     def switch_key(self, key: RecordKey) -> None:
         """Use another key from the next record on."""

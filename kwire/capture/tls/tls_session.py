@@ -51,6 +51,15 @@ class TlsSession:
         """By role, client first: the keys of the handshake in TLS 1.3, those of all records in TLS 1.2."""
         self._traffic_keys: tuple[RecordKey, RecordKey] | None = None
 
+    def decrypt_whole_records(self, event: StreamData) -> list[StreamData] | None:
+        """The content of an event that has only whole records of application data, as nearly all have.
+
+        Returns: None for any other event, or if something precedes it: `process_event` adds it then.
+        """
+        if self.failure is not None or self._directions[1 - event.side].is_blocked:
+            return None
+        return self._directions[event.side].decrypt_whole_records(event)
+
     def process_event(self, event: StreamData | MissingBytes) -> Iterator[StreamData | MissingBytes]:
         """Add an event of the connection; yield what can be decrypted now."""
         direction = self._directions[event.side]

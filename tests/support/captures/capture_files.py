@@ -13,7 +13,8 @@ from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import Source
 from kwire.capture.model import Packet, Row
 from kwire.capture.options import Options
-from kwire.capture.reader import read_rows
+from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SHARE = CAPTURES / "small_share.pcap"
@@ -193,9 +194,14 @@ class CapturedConnection:
 
 
 def read_capture_rows(source: Source, level: str = "messages", **options: object) -> list[Row]:
-    """Read the rows of a capture with these `Options`."""
+    """Read the rows of a capture with these `Options`; those of TLS connections are compared with the columnar ones."""
     make: Callable[..., Options] = Options
-    return list(read_rows(source, level, make(**options)))
+    rows = list(read_rows(source, level, make(**options)))
+    if options.get("tls_keylog"):
+        names = selected_columns(level, None)
+        found = [row for batch in read_batches(source, level, make(**options)) for row in batch.to_pylist()]
+        assert sorted(map(repr, found)) == sorted(map(repr, make_record_batch(rows, level, names).to_pylist()))
+    return rows
 
 
 def peak_memory(data: bytes, **options: object) -> int:

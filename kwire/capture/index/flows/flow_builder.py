@@ -27,6 +27,7 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
+from kwire.capture.index.flows.tls_streams import TlsStreams
 from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
@@ -36,6 +37,7 @@ from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import StreamPieces
 from kwire.capture.kafka.client_detection import UNDECIDED_TOTAL_MAX
+from kwire.capture.tls.key_log import KeyLog
 
 _NO_WINDOW = FileWindow(0, b"")
 
@@ -65,9 +67,12 @@ class SpanResult(NamedTuple):
 class FlowBuilder:
     """Builds flows; its state continues from span to span. `flows` and `client_ids` are the state so far."""
 
-    def __init__(self, read: ReadAt, find_ends: FindEnds) -> None:
-        """`read` reads the file by offset."""
+    def __init__(self, read: ReadAt, find_ends: FindEnds, *, secrets: KeyLog | None = None) -> None:
+        """`read` reads the capture by position. Args: secrets: only TLS connections are read; None to decrypt none."""
         self.flows = flows = FlowTable()
+        self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, secrets)
+        # Frames are found in what was decrypted.
+        read = read if self.tls is None else self.tls.plaintext.read
         self._fragments = FragmentBuffer()
         self._connections = Connections(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
@@ -110,10 +115,12 @@ class FlowBuilder:
 
     def other_connections(self) -> list[OtherConnection]:
         """The clean flows that are not read as Kafka, in the order of their ends."""
-        return self._undecided.others.rows()
+        return self._undecided.others.rows() if self.tls is None else self.tls.other_connections()
 
     def _read_pieces(self, window: FileWindow, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> ExchangeColumns:
         """The exchanges that these pieces complete, and those of flows that are closed."""
+        if self.tls is not None:
+            pieces, window = self.tls.decrypt(pieces, window, closing)
         pieces = self._undecided.decide(pieces, window, closing)
         asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)

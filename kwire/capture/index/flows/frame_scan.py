@@ -99,7 +99,7 @@ class FrameScanner:
     def _begin_sides(self, sides: Ints) -> None:
         """Search for the first frames of sides whose stream begins anywhere."""
         flows, context = self._context.flows, self._context
-        for side in sides[(flows.has_frames[sides] == 0) & (flows.starts_known[sides] == 0)].tolist():
+        for side in sides[(flows.has_frames[sides] == 0) & ~flows.frame_starts_known(sides)].tolist():
             context.open_search(side, -1).search.start("midstream", MIDSTREAM_REASON, 0, 0, 0)
         flows.has_frames[sides] = 1
 

@@ -121,3 +121,18 @@ def mark_damaged(body: Ints) -> Ints:
 def body_offsets(body: Ints) -> Ints:
     """Where messages begin in their frames, also those of incomplete exchanges; -1 where it is not known."""
     return np.where(body < -1, -2 - body, body)
+
+
+def renumber_flows(exchanges: ExchangeColumns, flows: Ints) -> ExchangeColumns:
+    """The exchanges with other flow numbers. Args: flows: by number, the new one."""
+    request, response, completed_by = exchanges
+    request = request._replace(frame=request.frame._replace(side=renumber_sides(request.frame.side, flows)))
+    response = response._replace(frame=response.frame._replace(side=renumber_sides(response.frame.side, flows)))
+    return ExchangeColumns(request, response, completed_by)
+
+
+def renumber_sides(side: Ints, flows: Ints) -> Ints:
+    """The sides with other flow numbers; -1, for no side, is unchanged."""
+    if not len(flows):
+        return side
+    return np.where(side < 0, side, 2 * flows[side >> 1] + (side & 1))

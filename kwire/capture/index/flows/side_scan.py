@@ -32,7 +32,7 @@ from kwire.capture.kafka.heuristics import find_request
 from kwire.capture.model import Flow, StreamData
 from kwire.capture.options import FRAME_SIZE_MAX
 
-_DAMAGE_OF_CAUSE = {"lost": "gap", "snaplen": "snaplen"}
+_DAMAGE_OF_CAUSE = {"lost": "gap", "snaplen": "snaplen", "tls": "gap"}
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from kwire.capture.options import FRAME_SIZE_MAX
 
 # The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
-_UNSEEN, _UNDECIDED, _KAFKA, _OTHER = 0, 1, 2, 3
+_UNSEEN, _UNDECIDED, KAFKA, _OTHER = 0, 1, 2, 3
 
 FindEnds = Callable[[int], tuple[Endpoint, Endpoint]]
 """Returns the endpoints of a pair, by its number."""
@@ -73,7 +73,7 @@ class UndecidedFlows:
         ]
         found += [self._close(number, end) for number, end in closing.items() if number in self._undecided]
         self.others.close(closing)
-        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _KAFKA) & ~np.isin(flow, numbers))
+        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == KAFKA) & ~np.isin(flow, numbers))
         if not found:
             return pieces
         pieces = concatenate_rows(pieces, *found)
@@ -96,17 +96,12 @@ class UndecidedFlows:
             is_known = side & 1 == flows.opener[number] and flows.starts_known[side]
             first = self._read_first(pieces, index) if is_known else b""
             is_plain = len(first) >= REQUEST_HEAD and not is_tls(first) and is_request(first, 0, FRAME_SIZE_MAX)
-            flows.detection[number] = _KAFKA if is_plain else _UNDECIDED
+            flows.detection[number] = KAFKA if is_plain else _UNDECIDED
             if not is_plain:
                 opener = int(flows.opener[number])
                 starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
-                model = Flow(
-                    self._find_ends(int(flows.pair[number])),
-                    0,
-                    "",
-                    opener if opener >= 0 else None,
-                    starts_known=starts_known,
-                )
+                ends, known_opener = self._find_ends(int(flows.pair[number])), opener if opener >= 0 else None
+                model = Flow(ends, 0, "", known_opener, starts_known=starts_known)
                 detection = ClientDetection(model, frozenset(), FRAME_SIZE_MAX, self._budget)
                 self._undecided[number] = _Undecided(model, detection, [])
 
@@ -159,7 +154,7 @@ class UndecidedFlows:
         """The client of a flow is known; return the pieces."""
         flow, detection, held = self._undecided.pop(number)
         self._flows.opener[number], self._flows.decided_at[number] = flow.client_side, moment
-        self._flows.detection[number] = _KAFKA
+        self._flows.detection[number] = KAFKA
         detection.release()
         return concatenate_rows(*held)
 

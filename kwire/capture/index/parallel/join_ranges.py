@@ -23,6 +23,7 @@ from kwire.capture.index.scan.packet_copies import NO_KEYS, find_copies, latest_
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
+from kwire.capture.index.stored_payload import StoredPayload
 from kwire.capture.model import CaptureIssue, Packet
 from kwire.capture.network.packet_copies import COPIES_KIND, copies_issue
 
@@ -92,7 +93,7 @@ def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRa
             "spans": spans,
             "before": {str(placed.number): placed.before for placed in placed_ranges},
             "fragmented": sorted(fragmented.headers),
-            "fragmented_payloads": len(fragmented.header_pass.fragmented_payloads),
+            "stored": fragmented.stored.extents,
             "shards": shards,
             "index": {
                 "size": file.size,
@@ -140,15 +141,17 @@ class _FragmentedPackets:
     def __init__(self, file: CaptureFile, columns: Columns) -> None:
         self.header_pass = HeaderPass()
         self.headers: dict[int, PacketHeaders] = {}
+        self.stored = StoredPayload(columns, [])
         self._file = file
         self._columns = columns
 
     def add_fragments(self, span: int, deferred: list[tuple[int, ...]], before: int) -> None:
-        """Add the fragments of a span. Args: before: number of packets before their range."""
+        """Add the fragments of the next span. Args: before: number of packets before their range."""
         if deferred:
             headers = self.header_pass.read_packets(self._read_deferred_packets(deferred, before))
             if len(headers.number):
                 self.headers[span] = headers
+        self.stored.add_span(self.header_pass.take_stored())
 
     def write_packets(self, numbers: dict[tuple[int, ...], int]) -> None:
         """Write the reassembled packets. Args: numbers: by words of endpoints, their number."""
@@ -157,8 +160,6 @@ class _FragmentedPackets:
             for name, kind in PACKET_TYPES.items():
                 column = pair if name == "pair" else getattr(headers, name)
                 self._columns.add_column(f"{span}.fragmented.{name}", column.astype(kind))
-        for number, payload in enumerate(self.header_pass.fragmented_payloads):
-            self._columns.add_column(f"fragmented_payloads.{number}", np.frombuffer(payload, dtype=np.uint8))
 
     def _read_deferred_packets(self, deferred: list[tuple[int, ...]], before: int) -> Iterator[tuple[Packet, int]]:
         for number, ts, link, at, captured, size in deferred:
@@ -284,6 +285,8 @@ class JoinedRanges:
         self._fragmented = frozenset(metadata["fragmented"])
         self._copies: Ints = self._columns["copies"]
         self._range: tuple[int, RangeFile, Ints] | None = None
+        self.stored = StoredPayload(self._columns, [(at, size) for at, size in metadata["stored"]])
+        """The payloads that arrived in IP fragments."""
 
     @property
     def extents(self) -> list[tuple[int, int]]:
@@ -298,11 +301,6 @@ class JoinedRanges:
     def shard_pairs(self, shard: int) -> Ints:
         """The numbers of the pairs of a shard."""
         return np.nonzero(self._columns["pair.shards"] == shard)[0]
-
-    def read_fragmented_payloads(self) -> list[bytes]:
-        """The payloads that arrived in IP fragments."""
-        count = self._columns.metadata["fragmented_payloads"]
-        return [self._columns[f"fragmented_payloads.{number}"].tobytes() for number in range(count)]
 
     def read_packets(self, span: int) -> dict[str, Any]:
         """The columns of the packets of a span, with packet and pair numbers of the index."""

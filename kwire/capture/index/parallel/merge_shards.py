@@ -47,6 +47,10 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
         merged = message_columns.concatenate_exchanges(parts)
         return merged.select(message_columns.completion_order(merged, end_packets)) if len(shards) > 1 else merged
 
+    def write_span(stored: bytes, *span: Any) -> None:
+        writer.stored.add_span(stored)
+        writer.write_span(*span)
+
     fragment_count = 0
     # A thread writes one span while the next is merged.
     with ThreadPoolExecutor(1) as executor:
@@ -59,7 +63,8 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
             packets = joined.read_packets(span)
             if pending_write is not None:
                 pending_write.result()
-            pending_write = executor.submit(writer.write_span, extent, packets, exchanges, fragments)
+            stored = joined.stored.read(*joined.stored.extents[span])
+            pending_write = executor.submit(write_span, stored, extent, packets, exchanges, fragments)
         if pending_write is not None:
             pending_write.result()
     end_fragments = _merge_fragments([shard.read_fragments("end") for shard in shards], renumberings, fragment_count)
@@ -71,8 +76,7 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     flows: dict[str, Any] = {name: _merge_flow_column(shards, name) for name in FLOW_COLUMNS}
     flows["words"] = joined.words
     open_max = count_open_max(*(_merge_flow_column(shards, name) for name in ("begin_packet", "closed_by")))
-    fragmented = joined.read_fragmented_payloads()
-    writer.write_end(flows, unanswered, end_fragments, gaps, others, fragmented=fragmented, open_max=open_max)
+    writer.write_end(flows, unanswered, end_fragments, gaps, others, open_max=open_max)
     writer.write_metadata(joined.index)
 
 

@@ -18,6 +18,7 @@ from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan.files import CaptureFile, Source
 from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoints_of_words
+from kwire.capture.index.stored_payload import STORED_BASE, CaptureBytes
 from kwire.capture.index.streams.flow_closing import PacketTimes
 
 # Headers are read up to this far after the start of a frame.
@@ -33,7 +34,8 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
     shard_pairs = np.full(len(joined.words), -1, dtype=np.int64)
     shard_pairs[pairs] = np.arange(len(pairs))
     with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
-        builder = FlowBuilder(file.read, lambda pair: endpoints_of_words(tuple(joined.words[pairs[pair]].tolist())))
+        read = CaptureBytes(file, joined.stored).read
+        builder = FlowBuilder(read, lambda pair: endpoints_of_words(tuple(joined.words[pairs[pair]].tolist())))
         totals = []
         for span in range(len(joined.extents)):
             packets = joined.read_packets(span)
@@ -120,7 +122,7 @@ def _write_fragments(columns: Columns, name: str, fragments: BodyFragments) -> N
 
 def _read_window(file: CaptureFile, headers: PacketHeaders) -> FileWindow:
     """The part of the file that contains the payloads of these packets."""
-    has_payload = np.nonzero((headers.at >= 0) & (headers.captured > 0))[0]
+    has_payload = np.nonzero((headers.at < STORED_BASE) & (headers.captured > 0))[0]
     if not len(has_payload):
         return FileWindow(0, b"")
     base = int(headers.at[has_payload].min())

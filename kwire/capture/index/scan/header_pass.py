@@ -13,14 +13,13 @@ from kwire.capture.index.scan.files import NotIndexed
 from kwire.capture.index.scan.packet_copies import CopyFinder
 from kwire.capture.index.scan.packet_headers import PacketHeaders, ScannedPackets
 from kwire.capture.index.scan.spans import Span
+from kwire.capture.index.stored_payload import STORED_BASE
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network.ip_fragments import FragmentReassembler
 from kwire.capture.network.packet_dissector import PacketDissector
 
-# A capture that exceeds one of these limits (issues, fragmented payloads, bytes of those) is read as a stream.
+# A capture with more issues is read as a stream.
 ISSUES_MAX = 10_000
-FRAGMENTED_MAX = 10_000
-FRAGMENTED_SIZE_MAX = 32 * 1024 * 1024
 
 
 class _DeferredFragment(Exception):
@@ -50,11 +49,10 @@ class HeaderPass:
         self.copies = CopyFinder()
         self.issues: list[tuple[int, CaptureIssue]] = []
         """Issues, each with the number of the packet at which it was found."""
-        self.fragmented_payloads: list[bytes] = []
-        """Payloads that arrived in IP fragments: they are not contiguous in the file."""
         self.deferred: list[tuple[int, ...]] = []
         """Deferred fragments: number, time, link type, file offset, captured size, size on the wire."""
-        self._fragmented_size = 0
+        self._stored_at = STORED_BASE
+        self._stored = bytearray()
 
     def read_span(self, span: Span) -> PacketHeaders:
         """The TCP packets of the span, without those that are copies of others before them.
@@ -93,7 +91,7 @@ class HeaderPass:
             fragment_issues = self._dissector.fragments.issues
             self.issues += [(packet.number, issue) for issue in fragment_issues]
             fragment_issues.clear()
-            check_limits(self.issues, self.fragmented_payloads, self._fragmented_size)
+            check_limits(self.issues)
         columns = np.array(rows, dtype=np.int64).reshape(-1, len(PacketHeaders._fields) - 1).T
         # The endpoints follow number, time and link.
         ends = np.array(endpoints, dtype=np.uint64).reshape(-1, 5)
@@ -104,23 +102,26 @@ class HeaderPass:
         """Report incomplete fragments, and how many packets are in unsupported tunnels or copies, at the file's end."""
         self.issues += [(number, issue) for issue in (*self._dissector.close(), *self.copies.close())]
 
+    def take_stored(self) -> bytes:
+        """Return the payloads since the last call that arrived in IP fragments: they are not contiguous in the file."""
+        stored, self._stored = bytes(self._stored), bytearray()
+        self._stored_at += len(stored)
+        return stored
+
     def _payload_position(self, segment: Segment, at: int) -> int:
         """The position of a segment's payload, as in `PacketHeaders.at`. Args: at: offset of its packet."""
         begin = self._dissector.payload_offset
         if begin is not None:
             return at + begin
-        self.fragmented_payloads.append(segment.payload)
-        self._fragmented_size += len(segment.payload)
-        return -len(self.fragmented_payloads)
+        position = self._stored_at + len(self._stored)
+        self._stored += segment.payload
+        return position
 
 
-def check_limits(issues: Sized, fragmented: Sized = (), fragmented_size: int = 0) -> None:
-    """Raises: NotIndexed when one of the limits of an index is exceeded."""
+def check_limits(issues: Sized) -> None:
+    """Raises: NotIndexed when the limit of issues is exceeded."""
     if len(issues) > ISSUES_MAX:
         raise NotIndexed(f"more than {ISSUES_MAX:,} packets of the file cannot be read")
-    if len(fragmented) > FRAGMENTED_MAX or fragmented_size > FRAGMENTED_SIZE_MAX:
-        mebibytes = FRAGMENTED_SIZE_MAX >> 20
-        raise NotIndexed(f"more than {FRAGMENTED_MAX:,} payloads, or {mebibytes} MiB, came in fragments")
 
 
 def _read_packets(span: Span, chosen: Ints) -> Iterator[tuple[Packet, int]]:

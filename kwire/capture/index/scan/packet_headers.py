@@ -35,8 +35,8 @@ class PacketHeaders(NamedTuple):
 
     ends: both endpoints as words of 64 bits, the smaller endpoint first. IPv4: ip << 16 | port in words 1 and 3. IPv6:
     the addresses in words 0 to 3, and both ports in word 4, whose top bit is set. side: 0 if the smaller endpoint sent
-    the packet. at: file offset of the payload; -1 - n for fragmented payload number n. captured: captured size of the
-    payload. missing: bytes at its end that were not captured.
+    the packet. at: file offset of the payload, or where it is stored if it arrived in IP fragments. captured: captured
+    size of the payload. missing: bytes at its end that were not captured.
     """
 
     number: Ints

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from kwire.capture.index.streams.flow_closing import FlowClosing, FlowEnd, is_reset_ignored
 from kwire.capture.index.streams.flow_table import (
     BY_DATA,
@@ -246,8 +244,6 @@ class ConnectionWalk:
 
     def _add_data(self, side: int, seq: int, packet: WalkedPacket, arrival: int) -> None:
         flows, stream = self._flows, self._streams[side & 1]
-        if packet.at < 0 and packet.captured:
-            flows.mark_unclean(np.array([self._flow]), "fragments")
         is_known, waiting = flows.start_seq[side] >= 0, stream.buffer.segments
         offset = unwrap_seq(seq, stream.next if is_known else waiting[0].offset if waiting else seq)
         segment = Segment(offset, packet.captured, packet.missing, packet.at, packet.ts, packet.number, arrival)

@@ -16,7 +16,6 @@ from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 
 UNCLEAN_REASONS = (
     "clean",
-    "fragments",  # a payload arrived in IP fragments
     "disorder",  # more segments behind gaps than columns handle
     "many",  # too many connections open at once
 )
@@ -50,8 +49,9 @@ class FlowTable:
     `strays` and `last_data_ts` of `tcp.reassembly`, while the flow is irregular. detection: whether the client is known
     (`undecided_flows`). decided_at: the moment at which it was found, if that was after its first bytes. closed_by: the
     packet that shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is
-    known from a SYN, or is the lowest number that was seen. known_from: the first packet for which the start is known.
-    acked_ts, fin_ts: of the packets that showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
+    known from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was decrypted, -1 for
+    other streams. known_from: the first packet for which the start is known. acked_ts, fin_ts: of the packets that
+    showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
     """
 
     pair = _by_flow(-1)
@@ -82,6 +82,7 @@ class FlowTable:
     syns = _by_side(0)
     start_seq = _by_side(-1)
     starts_known = _by_side(0)
+    plain_starts_known = _by_side(-1)
     known_from = _by_side(AFTER_CAPTURE)
     has_frames = _by_side(0)
     next_seq = _by_side(0)
@@ -148,6 +149,11 @@ class FlowTable:
         for rows, initial in self._cleared:
             rows[flow] = initial
         self.epoch[flow] += 1
+
+    def frame_starts_known(self, sides: Ints) -> Bools:
+        """Whether a frame begins with the first byte of each of these sides."""
+        plain = self.plain_starts_known[sides]
+        return np.where(plain < 0, self.starts_known[sides], plain) > 0
 
     def _grow(self, capacity: int) -> None:
         for name, initial in _INITIAL_COLUMNS.items():

@@ -150,7 +150,6 @@ def _select_segments(flows: FlowTable, headers: PacketHeaders, flow: Ints, arriv
     flows.is_irregular[flow[chosen[is_late]]] = 1
     chosen = chosen[~is_first[chosen]]
     number, side = headers.number[chosen], 2 * flow[chosen] + headers.side[chosen]
-    flows.mark_unclean(flow[chosen][(headers.at[chosen] < 0) & (headers.captured[chosen] > 0)], "fragments")
     is_early = flows.known_from[side] > number
     offset = unwrap_seq(headers.seq[chosen], flows.next_seq[side])
     size, missing = headers.captured[chosen], headers.missing[chosen]

@@ -8,9 +8,9 @@ import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints
 
-LOST, SNAPLEN = -1, -2
+LOST, SNAPLEN, UNREADABLE = -1, -2, -3
 """The place of bytes that the capture lacks, by cause."""
-CAUSES = {LOST: "lost", SNAPLEN: "snaplen"}
+CAUSES = {LOST: "lost", SNAPLEN: "snaplen", UNREADABLE: "tls"}
 
 # What one packet completes, in this order: what is left of connections that it shows to be over, which are bytes and
 # then frames of either side, and exchanges; its own payload; and what follows a gap that is given up, of either side.
@@ -28,6 +28,11 @@ def moment_of(number: int, phase: int = OWN_DATA) -> int:
     return number << _PHASE_BITS | phase if number < AFTER_CAPTURE else END_MOMENT | phase
 
 
+def packet_number(moment: int) -> int:
+    """The packet of a moment; `AFTER_CAPTURE` after all packets."""
+    return AFTER_CAPTURE if moment >= END_MOMENT else moment >> _PHASE_BITS
+
+
 def moments_of(numbers: Ints) -> Ints:
     """The moments of the payload of packets."""
     return numbers << _PHASE_BITS | OWN_DATA
@@ -42,8 +47,8 @@ def packet_numbers(moments: Ints) -> Ints:
 class StreamPieces(NamedTuple):
     """Pieces of streams. side: twice the flow number plus the side. offset: unwrapped sequence number.
 
-    at: file offset of the bytes; one of `CAUSES` where they are missing. number: of the packet that has them, 0 if they
-    are missing. moment: when all bytes up to the end of the piece were there, or given up.
+    at: position of the bytes in the capture; one of `CAUSES` where they are missing. number: of the packet that has
+    them, 0 if they are missing. moment: when all bytes up to the end of the piece were there, or given up.
     """
 
     side: Ints

@@ -39,7 +39,6 @@ class StreamStarts:
         is_without_start = is_by_data & (flows.start_seq[side] < 0)
         if not bool(is_without_start.any()):
             return is_first
-        flows.mark_unclean(flow[is_without_start & (headers.at < 0) & (headers.captured > 0)], "fragments")
         has_data = headers.captured + headers.missing > 0
         chosen = np.nonzero(is_without_start & has_data & flows.is_regular(flow))[0]
         chosen = chosen[np.argsort(side[chosen], kind="stable")]

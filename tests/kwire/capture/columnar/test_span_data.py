@@ -11,7 +11,7 @@ from kwire.capture.columnar.span_data import SpanReader
 from kwire.capture.index.scan import scanner
 from kwire.capture.options import Options
 from tests.support.captures.capture_files import build_pcap, read_ip_packets
-from tests.support.captures.index_captures import FILES, assert_rows_of_pipeline, split_segment
+from tests.support.captures.index_captures import FILES, assert_rows_of_pipeline, fragment_packet, split_segment
 
 (AIO,) = (path for path in FILES if path.stem == "small_aio")
 
@@ -47,6 +47,14 @@ def check_frames(capture: bytes, step: int) -> tuple[int, int]:
 def test_all_frames_of_a_capture_of_one_span(size: int, step: int) -> None:
     found, total = check_frames(split_capture(size), step)
 
+    assert found == total > 5
+
+
+@pytest.mark.parametrize("size", [60, 1448])
+def test_all_frames_that_came_in_fragments(size: int) -> None:
+    pieces = [piece for each in read_ip_packets(AIO) for piece in split_segment(each, size)]
+
+    found, total = check_frames(build_pcap([part for piece in pieces for part in fragment_packet(piece)]), 1)
     assert found == total > 5
 
 

@@ -20,7 +20,13 @@ from kwire.capture.rows.record_batches import make_record_batch, selected_column
 from kwire.capture.series.checkpoint import PipelineState
 from kwire.capture.tls.key_log import KeyLog
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_ip_packets
-from tests.support.captures.index_captures import FILES, IMPAIRED, batch_rows, connection_with_exchanges
+from tests.support.captures.index_captures import (
+    FILES,
+    IMPAIRED,
+    batch_rows,
+    connection_with_exchanges,
+    fragment_packet,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +81,18 @@ def test_captures_in_several_files_have_the_rows_of_one_file(impairment: str, le
         flows = sorted({flow.key for each in found for flow in each.flows})
         assert_same(found, None, level)
         assert_same(found, frozenset(chance.sample(flows, len(flows) // 2)), level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_file_of_a_series_has_fragmented_payload_of_its_own(level: str, tmp_path: Path) -> None:
+    pairs = [fragment_packet(each) for each in read_ip_packets()]
+    packets, parts = list(chain(*pairs)), len(pairs) // 4
+    cuts = [len(list(chain(*pairs[: part * parts]))) for part in (1, 2, 3)]
+    found = indexes(tmp_path, packets, cuts)
+
+    assert all(sum(size for _, size in each.stored) for each in found)
+    assert SeriesIndex(found).is_clean.all()
+    assert_same(found, None, level)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -8,6 +8,7 @@ import pytest
 
 from kwire.capture import index
 from kwire.capture.index.scan.header_pass import ISSUES_MAX
+from kwire.capture.index.stored_payload import STORED_BASE
 from kwire.capture.reader import read_batches, read_rows
 from tests.support.captures.capture_files import (
     CapturedPacket,
@@ -21,6 +22,7 @@ from tests.support.captures.capture_files import (
 from tests.support.captures.index_captures import (
     batch_rows,
     fragment_packet,
+    tcp_payload,
 )
 
 pytestmark = pytest.mark.slow
@@ -31,14 +33,23 @@ def many(*packets: CapturedPacket, link: int = 101) -> bytes:
     return build_pcap(list(packets) * (ISSUES_MAX + 1), link=link)
 
 
-def test_a_capture_with_too_many_issues_or_fragments_is_read_as_a_stream() -> None:
+def test_any_number_of_fragments_can_be_indexed() -> None:
+    whole = next(each for each in read_ip_packets() if len(each.data) > 100)
+    capture = build_pcap(
+        [each._replace(ts=each.ts + number) for number in range(ISSUES_MAX + 1) for each in fragment_packet(whole)]
+    )
+
+    found = index.build_index(capture)
+    assert found.issues == []
+    assert found.stored == [(STORED_BASE, (ISSUES_MAX + 1) * len(tcp_payload(whole)))]
+
+
+def test_a_capture_with_too_many_issues_is_read_as_a_stream() -> None:
     packets = read_ip_packets()
-    whole = next(each for each in packets if len(each.data) > 100)
     drop = build_block(5, struct.pack("<III", 0, 0, 0) + build_option(5, struct.pack("<Q", 1)))
     captures = {
         "unknown link types": many(packets[0], link=147),
         "headers that are cut": many(packets[0]._replace(stored_size=30)),
-        "fragments": many(*fragment_packet(whole)),
         "reported drops": build_section() + build_interface() + drop * (ISSUES_MAX + 1),
     }
 
