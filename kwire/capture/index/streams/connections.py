@@ -79,7 +79,7 @@ class Connections:
         self._span_count += 1
         if bool((flow < 0).any()):
             chosen = np.nonzero(flow >= 0)[0]
-            headers, flow = headers.select(chosen), flow[chosen]
+            headers, flow = headers._replace(ends=headers.ends[:, :0]).select(chosen), flow[chosen]
         closing.begin_span(times)
         packets = FlowPackets(flows, flow, headers)
         saved = _SavedFlows(flows, packets.flows, self._reassembler.buffers)
@@ -123,8 +123,11 @@ class Connections:
             return flow
         is_syn = headers.flags[rows] & SYN > 0
         opens = rows[is_syn | (headers.captured[rows] + headers.missing[rows] > 0)]
-        opened, first = np.unique(pair[opens], return_index=True)
-        first = opens[first]
+        begin = np.full(len(self._latest), len(pair))
+        # Of the packets of a pair, the first is assigned last.
+        begin[pair[opens[::-1]]] = opens[::-1]
+        opened = np.nonzero(begin < len(pair))[0]
+        first = begin[opened]
         again = opened[flows.closed_by[self._latest[opened]] >= 0]
         before = self._latest[again]
         new = self._latest[again] = flows.add_flows(again, flows.epoch[before] + 1, 2 * self._span_count)
@@ -132,8 +135,6 @@ class Connections:
         new = self._latest[opened]
         flows.beginning[new] = np.where(headers.flags[first] & SYN, BY_SYN, BY_DATA)
         flows.begin_packet[new], flows.link[new] = headers.number[first], headers.link[first]
-        begin = np.full(len(self._latest), len(pair))
-        begin[opened] = first
         flow[rows] = self._latest[pair[rows]]
         strays = rows[rows < begin[pair[rows]]]
         for column, choose in ((flows.first_ts, np.minimum), (flows.last_ts, np.maximum)):
