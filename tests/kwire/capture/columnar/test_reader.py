@@ -127,8 +127,7 @@ def test_other_levels_of_made_captures(name: str, level: str) -> None:
 def test_clean_captures_are_read_by_columns(path: Path) -> None:
     reasons = {flow.unclean_reason for flow in index.build_index(path).flows}
 
-    assert reasons <= {"clean", "not_kafka"}
-    assert ("clean" in reasons) == (path.stem != "small_tlskey")
+    assert reasons == {"clean"}
 
 
 @pytest.mark.parametrize("noise", [0, 0.05, 0.6])

@@ -40,6 +40,7 @@ from tests.support.captures.index_captures import (
     fragment_packet,
     split_segment,
     tcp_payload,
+    unclean_reasons,
 )
 from tests.support.captures.tls_captures import TlsConnection, TlsRecording, exchange_messages
 
@@ -65,11 +66,12 @@ def merge_connections(*numbers: int) -> TlsRecording:
     return TlsRecording(packets, "\n".join(each.key_log for each in recordings))
 
 
-def read_reasons(capture: bytes, key_log: str) -> list[tuple[str, str]]:
-    """For each flow, why it is not clean in the index, and in the decrypted one."""
+def read_kinds(capture: bytes, key_log: str) -> list[tuple[str, str]]:
+    """For each flow, what it is in the index and in the decrypted one; all are read by columns."""
     found = build_index(capture)
-    flows = zip(found.flows, decrypt_flows(found, None, key_log).flows, strict=True)
-    return [(stored.unclean_reason, decrypted.unclean_reason) for stored, decrypted in flows]
+    assert unclean_reasons(capture) == ["clean"] * len(found.flows)
+    kinds = ({row.flow: row.kind for row in each.others} for each in (found, decrypt_flows(found, None, key_log)))
+    return list(zip(*([each.get(number, "kafka") for number in range(len(found.flows))] for each in kinds), strict=True))
 
 
 def assert_same_rows(capture: bytes, key_log: str, level: str = "messages") -> list[dict[str, object]]:
@@ -83,7 +85,7 @@ def test_a_connection_is_read_by_columns(number: int) -> None:
     recording = record_connection(number)
     capture = build_pcap(recording.packets)
 
-    assert read_reasons(capture, recording.key_log) == [("tls", "clean")]
+    assert read_kinds(capture, recording.key_log) == [("tls", "kafka")]
     rows = assert_same_rows(capture, recording.key_log)
     assert {(row["api_name"], row["tls"], row["status"]) for row in rows} == {
         ("ApiVersions", True, "ok"),
@@ -97,7 +99,7 @@ def test_real_traffic_is_read_by_columns(level: str) -> None:
     capture, key_log = (CAPTURES / "small_tlskey.pcap").read_bytes(), (CAPTURES / "small_tlskey.keys").read_text()
     options = Options(tls_keylog=key_log)
 
-    assert set(read_reasons(capture, key_log)) == {("tls", "clean")}
+    assert set(read_kinds(capture, key_log)) == {("tls", "kafka")}
     assert len(assert_rows_of_pipeline(capture, level, options)) >= 2
     names = collect_topic_names([capture], options)
     assert names == collect_topic_names_from_stream(capture, options) != {}
@@ -124,7 +126,7 @@ def test_clear_and_decrypted_flows_are_merged(level: str) -> None:
     packets = sorted([*recording.packets, *clear], key=lambda each: each.ts)
     capture = build_pcap([piece for each in packets for piece in split_segment(each, 700)])
 
-    assert set(read_reasons(capture, recording.key_log)) == {("tls", "clean"), ("clean", "clean")}
+    assert set(read_kinds(capture, recording.key_log)) == {("tls", "kafka"), ("kafka", "kafka")}
     assert_same_rows(capture, recording.key_log, level)
     assert_rows_of_pipeline(capture, level, Options(tls_keylog=recording.key_log))
 
@@ -139,7 +141,7 @@ def test_damaged_connections_have_the_rows_of_the_pipeline(seed: int) -> None:
     packets = [piece for each in recording.packets for piece in split_segment(each, size)]
     capture = damage(packets, seed)
 
-    assert ("tls", "clean") in read_reasons(capture, recording.key_log)
+    assert ("tls", "kafka") in read_kinds(capture, recording.key_log)
     assert_same_rows(capture, recording.key_log)
 
 
@@ -165,7 +167,7 @@ def test_connections_that_cannot_be_decrypted_have_one_row() -> None:
     recording, other = record_connection(0), record_connection(5)
     capture = build_pcap(sorted([*recording.packets, *other.packets], key=lambda each: each.ts))
 
-    assert read_reasons(capture, recording.key_log) == [("tls", "clean"), ("tls", "clean")]
+    assert read_kinds(capture, recording.key_log) == [("tls", "kafka"), ("tls", "tls")]
     rows = assert_same_rows(capture, recording.key_log)
     (row,) = [row for row in rows if row["api_key"] is None]
     assert "no secrets are known for its client random" in str(row["issues"])
@@ -178,7 +180,7 @@ def test_another_protocol_inside_of_tls_has_no_rows() -> None:
         connection.flush()
     capture = build_pcap(connection.capture.packets)
 
-    assert read_reasons(capture, connection.key_log) == [("tls", "clean")]
+    assert read_kinds(capture, connection.key_log) == [("tls", "not_kafka")]
     assert assert_same_rows(capture, connection.key_log) == []
 
 
@@ -187,7 +189,7 @@ def test_encrypted_payload_may_come_in_ip_fragments() -> None:
     capture = build_pcap([piece for each in recording.packets for piece in fragment_packet(each)])
 
     assert sum(size for _, size in build_index(capture).stored) > 1000
-    assert read_reasons(capture, recording.key_log) == [("tls", "clean")]
+    assert read_kinds(capture, recording.key_log) == [("tls", "kafka")]
     assert len(assert_same_rows(capture, recording.key_log)) == 9
 
 
@@ -199,7 +201,7 @@ def test_secrets_may_be_anywhere_in_a_pcapng_file(at: int | None) -> None:
     place = len(blocks) if at is None else at
     capture = b"".join([*head, *blocks[:place], secrets, *blocks[place:]])
 
-    assert read_reasons(capture, "") == [("tls", "clean")]
+    assert read_kinds(capture, "") == [("tls", "kafka")]
     # An index has the secrets of the whole file from the beginning.
     rows = batch_rows(read_batches(capture))
     assert rows == batch_rows(read_batches(b"".join([*head, secrets, *blocks])))
