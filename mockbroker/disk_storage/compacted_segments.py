@@ -90,11 +90,12 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     folders.create_file(name)
     packed, pending, next_offset = segment.load_indexes(), bytearray(), meta.base_offset
     for batch in batches:
-        _check_batch(batch, folders.path(name), next_offset)
+        raw = batch.raw  # Read once: another time its bytes may be others.
+        _check_batch(batch, raw, folders.path(name), next_offset)
         next_offset = batch.last_offset + 1
         packed.add_batch(meta.size, batch.size, batch.last_offset, batch.max_timestamp)
         meta.add_batch(batch.size, batch.max_timestamp)
-        pending += batch.raw
+        pending += raw
         if len(pending) >= _WRITE_SIZE:
             folders.open_files.find_file(folders.path(name)).append(pending)
             pending = bytearray()
@@ -103,14 +104,18 @@ def _write_log(folders: ReplicaFolders, segment: SegmentLog, meta: LogSegment, b
     file.sync()
 
 
-def _check_batch(batch: StoredBatch, path: str, next_offset: int) -> None:
+def _check_batch(batch: StoredBatch, raw: memoryview, path: str, next_offset: int) -> None:
     """A batch that was not read as it was written must not replace the one in the file.
 
-    next_offset: behind the batch before; the offset of a batch is in no checksum. Raises: KAFKA_STORAGE_ERROR.
+    raw: its bytes; their offset and leader epoch, which are in no checksum, must be those of the batch. next_offset:
+    behind the batch before. Raises: KAFKA_STORAGE_ERROR.
     """
     problem = None if batch.base_offset >= next_offset else f"it is behind offset {next_offset - 1}"
     try:
-        parse_header(batch.raw).check_crc()
+        header = parse_header(raw)
+        header.check_crc()
+        if (header.base_offset, header.partition_leader_epoch) != (batch.base_offset, batch.leader_epoch):
+            problem = f"it has offset {header.base_offset} and leader epoch {header.partition_leader_epoch} now"
     except WireError as error:
         problem = str(error)
     if problem is not None:

@@ -120,7 +120,7 @@ def _find_offset(log: PartitionLog, timestamp: int, end: int) -> TimestampOffset
     if timestamp == LATEST:
         return TimestampOffset(end, -1, log.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.epoch_of_log_start()
+        epoch = log.epoch_at(log.start_offset)
         return TimestampOffset(log.start_offset, -1, -1 if epoch is None else epoch)
     if timestamp in _WITHOUT_TIERS:
         return None

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from kwire.error_codes import ErrorCode
 from kwire.records import Batch, Codec, ControlType, Record, TimestampType, parse_header, read_control, write_batch
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state.storage.log_config import CleanerRules
 from mockbroker.state.storage.partition_log import PartitionLog, StoredBatch
 from mockbroker.state.storage.producers import AbortedTransaction
@@ -267,6 +269,7 @@ class _Cleaner:
         batch = stored.checked_header()
         if batch.magic < 2:
             return stored  # Kafka rewrites it in its own format; here old messages are for readers.
+        self._check_epoch(batch)
         is_unneeded = self.transactions.on_batch_read(batch)
         horizon_ms = batch.delete_horizon_ms
         # The marker of a removed transaction is kept as long as a tombstone (KIP-534).
@@ -283,6 +286,13 @@ class _Cleaner:
         elif len(after) == len(before):
             return stored
         return _to_stored_batch(stored, _rewrite_batch(batch, after, horizon_ms))
+
+    def _check_epoch(self, batch: Batch) -> None:
+        """A wrong leader epoch must not get into the log. Raises: KAFKA_STORAGE_ERROR; no checksum covers it."""
+        epoch, expected = batch.partition_leader_epoch, self._log.epoch_at(batch.last_offset)
+        if expected not in (None, epoch):
+            problem = f"the batch with offset {batch.base_offset} is damaged: leader epoch {epoch}, not {expected}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, problem)
 
     def _should_retain(self, record: Record, horizon_ms: int | None) -> bool:
         """Return whether a record is the last one of its key, and no expired tombstone."""

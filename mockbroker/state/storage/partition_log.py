@@ -338,9 +338,9 @@ class PartitionLog:
         """The largest epoch up to this one and its end offset; None for an unknown or future epoch."""
         return self._leader_epochs.end_offset_for(leader_epoch, self.end_offset)
 
-    def epoch_of_log_start(self) -> int | None:
-        """The epoch of the log's first record, None when it is unknown."""
-        return self._leader_epochs.epoch_for_offset(self.start_offset)
+    def epoch_at(self, offset: int) -> int | None:
+        """The epoch of the record at an offset, None when it is unknown."""
+        return self._leader_epochs.epoch_for_offset(offset)
 
     def truncate_to(self, offset: int) -> list[StoredBatch]:
         """Remove and return all batches from an offset on, as a replica does that had more than the new leader.

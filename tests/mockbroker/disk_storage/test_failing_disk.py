@@ -141,11 +141,11 @@ def _fetch_offsets(broker: StoredBroker) -> OffsetFetchResponseGroup:
     return response.groups[0]
 
 
-def _fill(disk: DiskLog, count: int = 40) -> None:
+def _fill(disk: DiskLog, count: int = 40, value_size: int = 50, key_count: int = 3) -> None:
     disk.log.start_leader_epoch(0)
     for number in range(count):
         disk.log.append(
-            write_batch([Record(0, 1_000 + number, b"k%d" % (number % 3), b"%d" % number + b"v" * 50)]),
+            write_batch([Record(0, 1_000 + number, b"k%d" % (number % key_count), b"%d" % number + b"v" * value_size)]),
             now_ms=1_000 + number,
         )
 
@@ -198,7 +198,7 @@ def test_a_damaged_batch_is_not_compacted(seed: int) -> None:
     is_refused = False
     try:
         _compact(disk.log)
-    except KafkaError:  # Not where the bit was one of an offset or a leader epoch, which are in no checksum.
+    except KafkaError:  # Not where the bit was one of an offset, which is in no checksum.
         is_refused = True
     files.end()
 
@@ -207,6 +207,35 @@ def test_a_damaged_batch_is_not_compacted(seed: int) -> None:
     if is_refused:
         _compact(disk.log)
         assert _values(disk.log) == _values(expected.log)
+
+
+@pytest.mark.parametrize(
+    ("value_size", "count"), [(50, 8), (1_048_503, 3)], ids=["in a window", "larger than a window"]
+)
+@pytest.mark.parametrize("misread_at", range(16))
+def test_a_leader_epoch_that_was_misread_is_not_compacted(
+    misread_at: int, value_size: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No checksum covers it, and a start would refuse what was written."""
+    files, position, reads = _Files(), 15, iter(range(1_000))
+    rules = msgspec.structs.replace(_SMALL, roll=RollRules(max(900, value_size + 100), 10_000_000, 100))
+    disk = DiskLog(files, rules=lambda: rules)
+    _fill(disk, count, value_size, key_count=count)
+    before = _values(disk.log)
+
+    def misread(data: bytes, _path: str) -> bytes:
+        if next(reads) != misread_at:
+            return data
+        return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+    with monkeypatch.context() as patch, suppress(KafkaError):  # Not where the wrong epoch is not used.
+        patch.setattr(files, "flip_bits", misread)
+        _compact(disk.log)
+    disk.logs.expire(now_ms=2_000)
+
+    assert {batch.leader_epoch for batch in disk.log.batches_from(0)} == {0}
+    assert set(_values(disk.log)) <= set(before)
+    assert _values(DiskLog(files.kill_process(), rules=lambda: rules).log) == _values(disk.log)
 
 
 def test_offsets_go_on_after_a_crash_when_retention_has_deleted_all_records() -> None:

@@ -32,6 +32,7 @@ def test_a_record_that_is_compacted_while_its_release_is_written_may_be_archived
         pytest.param(987654340, id="a segment whose file could not be renamed is deleted before those behind it"),
         pytest.param(3594481105, id="a topic without records is deleted"),
         pytest.param(1732471954, id="a write that waits for the disk delays the last records"),
+        pytest.param(3710000249, id="a leader epoch is misread by the cleaner"),
         pytest.param(3300000017, id="a topic is created again under its name after a clean start"),
     ],
 )

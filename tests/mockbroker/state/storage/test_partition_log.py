@@ -306,7 +306,7 @@ def test_leader_epochs_have_end_offsets(log: PartitionLog) -> None:
     assert log.end_of_epoch(5) == (5, 5)
     assert log.end_of_epoch(6) is None
     assert log.end_of_epoch(-1) is None
-    assert log.epoch_of_log_start() == 0
+    assert log.epoch_at(log.start_offset) == 0
 
 
 def test_the_broker_may_write_records_that_a_client_may_not() -> None:
