@@ -71,7 +71,8 @@ def read_kinds(capture: bytes, key_log: str) -> list[tuple[str, str]]:
     found = build_index(capture)
     assert unclean_reasons(capture) == ["clean"] * len(found.flows)
     kinds = ({row.flow: row.kind for row in each.others} for each in (found, decrypt_flows(found, None, key_log)))
-    return list(zip(*([each.get(number, "kafka") for number in range(len(found.flows))] for each in kinds), strict=True))
+    rows = ([each.get(number, "kafka") for number in range(len(found.flows))] for each in kinds)
+    return list(zip(*rows, strict=True))
 
 
 def assert_same_rows(capture: bytes, key_log: str, level: str = "messages") -> list[dict[str, object]]:

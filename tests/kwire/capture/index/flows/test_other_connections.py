@@ -80,13 +80,16 @@ def test_no_byte_of_them_is_read_again(span_size: int) -> None:
     ]
 
 
-def test_tls_is_read_again_where_there_may_be_secrets() -> None:
+def test_where_there_may_be_secrets_the_rows_of_tls_say_why_it_is_not_read() -> None:
     packets = mixed_packets()
-    capture = build_pcap(packets)
-
-    assert streamed_count(capture, Options(tls_keylog=KEY_LOG)) == 3
     # A pcapng file may contain secrets.
-    assert streamed_count(build_pcapng(packets), HEADERS_ONLY) == 3
+    captures = (build_pcap(packets), KEY_LOG), (build_pcapng(packets), "")
+
+    for capture, key_log in captures:
+        options = Options(bodies=False, sessions=False, tls_keylog=key_log)
+        assert streamed_count(capture, options) == 0
+        details = [str(row["issues"]) for row in assert_rows_of_pipeline(capture, options=options) if row["tls"]]
+        assert ["cannot be read" in detail for detail in details] == [True] * 3
 
 
 def test_on_a_port_that_the_user_named_the_pipeline_decides_what_a_connection_is() -> None:
