@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kwire.capture.options import Options
 
 _NULL = pa.scalar("null")
-_TEXTS = {"stream_epoch": "0", "status": f'"{OK}"', "issues": "[]"}
+_TEXTS = {"status": f'"{OK}"', "issues": "[]"}
 _ISSUE = "{" + ",".join(f'"{name}":%s' for name in RowIssue._fields) + "}"
 # 2026-01-02T03:04:05.123456789Z
 _SECOND_SIZE, _TIME_SIZE = 19, 30
