@@ -11,7 +11,7 @@ from collections import deque
 from typing import NamedTuple
 
 from kwire.capture.model import MissingBytes, StreamData
-from kwire.capture.tls.ciphers import DecryptedRecord, RecordCipher
+from kwire.capture.tls.ciphers import DecryptedRecord, RecordCipher, next_secret, tls13_cipher
 
 HEADER_SIZE = 5
 ALERT, HANDSHAKE, APPLICATION = 21, 22, 23
@@ -28,11 +28,24 @@ _TRIED_SIZE_MAX = 64 * 1024 * 1024
 
 
 class RecordKey(NamedTuple):
-    """A cipher, the secret from which it was derived (empty in TLS 1.2), and whether it is for application data."""
+    """A cipher, the secret from which it was derived (empty in TLS 1.2), and whether it is for application data.
+
+    suite: the cipher suite, in TLS 1.3.
+    """
 
     cipher: RecordCipher
     secret: bytes
     is_traffic: bool
+    suite: int = 0
+
+    @classmethod
+    def from_secret(cls, suite: int, secret: bytes, *, is_traffic: bool) -> RecordKey:
+        """The key of a secret of TLS 1.3."""
+        return cls(tls13_cipher(suite, secret), secret, is_traffic, suite)
+
+    def next_key(self) -> RecordKey:
+        """The key after a KeyUpdate."""
+        return self.from_secret(self.suite, next_secret(self.suite, self.secret), is_traffic=True)
 
 
 class TlsDirection:

@@ -56,9 +56,8 @@ class TlsSession:
 
         Returns: None for any other event, or if something precedes it: `process_event` adds it then.
         """
-        if self.failure is not None or self._directions[1 - event.side].is_blocked:
-            return None
-        return self._directions[event.side].decrypt_whole_records(event)
+        is_waiting = self.failure is not None or self._directions[1 - event.side].is_blocked
+        return None if is_waiting else self._directions[event.side].decrypt_whole_records(event)
 
     def process_event(self, event: StreamData | MissingBytes) -> Iterator[StreamData | MissingBytes]:
         """Add an event of the connection; yield what can be decrypted now."""
@@ -315,7 +314,7 @@ class TlsSession:
             assert self._traffic_keys is not None
             direction.switch_key(self._traffic_keys[index != self._client_side])
         elif kind == KEY_UPDATE:
-            direction.switch_key(self._next_key(direction.key))
+            direction.switch_key(direction.key.next_key())
 
     def _process_client_hello(self, index: int, body: bytes) -> None:
         random = handshake.parse_client_random(body)
@@ -376,17 +375,10 @@ class TlsSession:
             self.failure = self._missing_secret_reason()
 
     def _record_keys(self, secrets: Mapping[str, bytes], labels: tuple[str, str]) -> tuple[RecordKey, RecordKey]:
-        is_traffic = labels == key_log.TRAFFIC_LABELS
-        client, server = (self._record_key(secrets[label], is_traffic=is_traffic) for label in labels)
+        assert self._server_hello is not None
+        suite, is_traffic = self._server_hello.suite, labels == key_log.TRAFFIC_LABELS
+        client, server = (RecordKey.from_secret(suite, secrets[label], is_traffic=is_traffic) for label in labels)
         return client, server
-
-    def _record_key(self, secret: bytes, *, is_traffic: bool) -> RecordKey:
-        assert self._server_hello is not None
-        return RecordKey(ciphers.tls13_cipher(self._server_hello.suite, secret), secret, is_traffic)
-
-    def _next_key(self, key: RecordKey) -> RecordKey:
-        assert self._server_hello is not None
-        return self._record_key(ciphers.next_secret(self._server_hello.suite, key.secret), is_traffic=True)
 
     def _find_record(self, index: int, *, is_last: bool) -> Generator[StreamData | MissingBytes, None, bool]:
         """Search for the next record after a loss; return whether it was found."""
@@ -396,7 +388,7 @@ class TlsSession:
         if direction.key.secret:
             assert self._traffic_keys is not None
             traffic_key = self._traffic_keys[index != self._client_side]
-            keys.append(self._next_key(direction.key) if direction.key.is_traffic else traffic_key)
+            keys.append(direction.key.next_key() if direction.key.is_traffic else traffic_key)
         result = direction.find_record(keys, is_last=is_last)
         if result is None:
             return False
