@@ -237,7 +237,7 @@ class ColumnarReader:
         index, ports = self.index, self.options.ports
         if not self._has_default_frames:
             return np.zeros(len(chosen), dtype=np.bool_), chosen
-        is_columnar = chosen & index.is_clean
+        is_columnar = chosen.copy()
         for row in index.others:
             # A port that the user named may show that a connection is Kafka.
             is_columnar[row.flow] &= not ports

@@ -138,10 +138,9 @@ class DecryptedIndex(Index):
         """The columns of the index, with those that differ replaced, and its metadata."""
         index, own, merged = self._index, self._own, _MergedColumns(self._index.columns)
         own_flows = self._own_tls_flows
-        for name in ("unclean_reason", "opener"):
-            column = np.array(index.columns[f"flow.{name}"])
-            column[self._flows[own_flows]] = own[f"flow.{name}"][own_flows]
-            merged.add_column(f"flow.{name}", column)
+        opener = np.array(index.columns["flow.opener"])
+        opener[self._flows[own_flows]] = own["flow.opener"][own_flows]
+        merged.add_column("flow.opener", opener)
         parts = len(index.spans) + 1
         firsts = [columns["fragments.first"] for columns in (index.columns, own)]
         merged.add_column("fragments.first", sum(firsts[1:], firsts[0]))

@@ -66,8 +66,7 @@ class FrameScanner:
         closing: the flows that end now. pending: returns the pending requests of a flow, for responses.
         """
         context = self._context
-        flows, context.window = context.flows, window
-        context.drop_unclean_searches()
+        context.window = window
         pieces, self._partial = self._with_partial(pieces, closing)
         if not len(pieces.side):
             return FoundFrames(NO_FRAMES, NO_NUMBERS)
@@ -91,7 +90,7 @@ class FrameScanner:
             if pending is not None:
                 scan.follow_responses(pending, word[first:stop])
             rest = scan.run(closing.get(side >> 1))
-            if rest is not None and flows.unclean_reason[side >> 1] == 0:
+            if rest is not None:
                 kept.append(rest)
         self._partial = concatenate_rows(self._partial, *kept)
         return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
@@ -108,7 +107,6 @@ class FrameScanner:
         partial = self._partial
         if not len(partial.side):
             return pieces, partial
-        partial = partial.select(self._context.flows.is_clean(partial.side >> 1))
         is_due = np.isin(partial.side, pieces.side)
         is_due |= np.isin(partial.side >> 1, np.array(list(closing), dtype=np.int64))
         merged = concatenate_rows(partial.select(is_due), pieces)

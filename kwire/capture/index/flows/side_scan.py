@@ -71,12 +71,6 @@ class ScanContext:
         opened = self.searches[side] = OpenSearch(search, flow, begin, begin)
         return opened
 
-    def drop_unclean_searches(self) -> None:
-        """Drop the searches of flows that are not clean; their payload is not held any more."""
-        sides = np.fromiter(self.searches, dtype=np.int64)
-        for side in sides[~self.flows.is_clean(sides >> 1)].tolist():
-            self.searches.pop(side).search.clear()
-
     def fragment_kind(self, *, is_cut: bool) -> int:
         """What is added to a side in `FragmentBuffer.side`. Args: is_cut: of frames that the snaplen cut."""
         return KIND_KEY * (2 * (not self.is_request) + is_cut)
@@ -149,9 +143,6 @@ class SideScan:
             if place is None:
                 break
             index, skip = place
-        if self._context.flows.unclean_reason[self._side >> 1]:
-            self._drop_search()
-            return None
         if end is not None:
             self._close(index, skip, moment_of(end.number, CLOSED_FRAMES + (self._side & 1)), end.ts)
             return None

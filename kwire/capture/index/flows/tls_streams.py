@@ -109,7 +109,7 @@ class TlsStreams:
         """
         self._rows, self._buffer, self._begin = [], bytearray(), self.plaintext.end
         flow = pieces.side >> 1
-        pieces = pieces.select(self._flows.is_clean(flow) & ~np.isin(flow, np.fromiter(self._skipped, dtype=np.int64)))
+        pieces = pieces.select(~np.isin(flow, np.fromiter(self._skipped, dtype=np.int64)))
         order = np.lexsort((pieces.offset, pieces.side, pieces.moment))
         for side, offset, size, at, ts, packet, moment in zip(*(c.tolist() for c in pieces.select(order)), strict=True):
             number = side >> 1
@@ -132,7 +132,8 @@ class TlsStreams:
         for number, end in closing.items():
             if number in self._connections:
                 self._close(number, end)
-        self._forget_unclean()
+        for number, connection in self._connections.items():
+            self._note_starts(number, connection)
         found, plaintext = piece_columns(self._rows), FileWindow(self._begin, bytes(self._buffer))
         self.plaintext.add_span(plaintext.data)
         return found.select(np.lexsort((found.offset, found.side))), plaintext
@@ -283,15 +284,8 @@ class TlsStreams:
 
     def other_connections(self) -> list[OtherConnection]:
         """The connections that cannot be read, in the order of their ends."""
-        return sort_connections(each for each in self._others if not self._flows.unclean_reason[each.flow])
-
-    def _forget_unclean(self) -> None:
-        """Note where frames begin; forget the flows that became unclean."""
-        for number, connection in list(self._connections.items()):
-            self._note_starts(number, connection)
-            if self._flows.unclean_reason[number]:
-                connection.detection.release()
-                del self._connections[number]
+        return sort_connections(self._others)
 
     def _note_starts(self, number: int, connection: _Connection) -> None:
+        """Note where frames begin."""
         self._flows.plain_starts_known[2 * number : 2 * number + 2] = connection.flow.starts_known

@@ -62,8 +62,7 @@ class UndecidedFlows:
         """
         flows, flow = self._flows, pieces.side >> 1
         self._window, self.held_size = window, self._budget.size
-        self._drop_unclean()
-        self.others.skip_pieces(pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _OTHER)), window)
+        self.others.skip_pieces(pieces.select(flows.detection[flow] == _OTHER), window)
         self._check_first_bytes(pieces)
         numbers = np.unique(flow[flows.detection[flow] == _UNDECIDED])
         firsts, stops = np.searchsorted(flow, (numbers, numbers + 1))
@@ -73,17 +72,11 @@ class UndecidedFlows:
         ]
         found += [self._close(number, end) for number, end in closing.items() if number in self._undecided]
         self.others.close(closing)
-        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == KAFKA) & ~np.isin(flow, numbers))
+        pieces = pieces.select((flows.detection[flow] == KAFKA) & ~np.isin(flow, numbers))
         if not found:
             return pieces
         pieces = concatenate_rows(pieces, *found)
         return pieces.select(np.lexsort((pieces.offset, pieces.side)))
-
-    def _drop_unclean(self) -> None:
-        """Drop the flows that became unclean for another reason; their payload is not held any more."""
-        numbers = np.fromiter(self._undecided, dtype=np.int64)
-        for number in numbers[~self._flows.is_clean(numbers)].tolist():
-            self._drop(number)
 
     def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows, whether they are a request from the side that opened the connection."""
