@@ -10,6 +10,7 @@ from kwire.capture.columnar.message_batches import MessageBatches
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.rows.levels import options_for_level
 from kwire.capture.rows.record_batches import to_record_batches
+from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -35,8 +36,10 @@ def columnar_batches(
         # A session may continue in a flow that is not clean, and such a flow may name topics.
         is_followed = not session_columns.COLUMNS.isdisjoint(columns) and options.sessions
         by_rows = options.exchange_filter is not None and options.exchange_filter.row_filter is not None
+        if options.edition != DEFAULT_EDITION:
+            yield from to_record_batches(reader.rows(level, issues=issues), level, columns)
         # Where the user chose the messages to decode, the others count as not decoded.
-        if level in LEVELS and options.decoded_messages is None:
+        elif level in LEVELS and options.decoded_messages is None:
             yield from LevelReader(reader, level, columns).read_batches()
         elif level == "messages" and not by_rows and not (is_followed and reader.streamed_flows):
             yield from MessageBatches(reader, columns).read_batches(issues=issues)

@@ -24,24 +24,25 @@ from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.numbered_segments import NumberedSegments
 from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
-from kwire.capture.index.decrypted import decrypt_flows
+from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.model import FlowKey
+from kwire.capture.index.rebuilt import rebuild_flows
 from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.deferred_decoder import DeferredDecoder
+from kwire.capture.kafka.detection import is_excluded
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
 from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.model import CaptureIssue, Flow, Segment
-from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import make_row_builder, order_outcomes, order_rows, outcomes_from_segments
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
-    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
@@ -55,20 +56,17 @@ class ColumnarReader:
     def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
         """Args: flows: those to read; None for all."""
         self.options = options
-        self.index = index = decrypt_flows(index, flows, options.tls_keylog) if self._has_default_frames else index
+        self.index = index = rebuild_flows(index, flows, options)
         self.file = options.name or index.file
         self._decoder = MessageDecoder(options.edition, options.decoded_messages)
         chosen = np.ones(len(index.flows), dtype=np.bool_)
         if flows is not None:
             chosen[:] = False
             chosen[[number for key in flows for number in index.flow_numbers.get(key, ())]] = True
-        self.is_columnar, is_streamed = self._divide_flows(chosen)
-        self.streamed_flows = {index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()}
-
-    @property
-    def _has_default_frames(self) -> bool:
-        """Whether frames are those for which indexes are built."""
-        return self.options.edition == DEFAULT_EDITION and self.options.frame_size_max == FRAME_SIZE_MAX
+        if options.ports:
+            chosen &= np.array([not is_excluded(flow.key, options) for flow in index.flows], dtype=np.bool_)
+        self.is_columnar = chosen
+        self.streamed_flows = set[FlowKey]()
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -109,7 +107,12 @@ class ColumnarReader:
     def clean_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges of clean flows in one span."""
         exchanges = self.index.read_exchanges(part)
-        return exchanges.select(np.nonzero(self.is_columnar[exchanges.flow])[0])
+        exchanges = exchanges.select(np.nonzero(self.is_columnar[exchanges.flow])[0])
+        if self.options.edition == DEFAULT_EDITION:
+            return exchanges
+        # Columns know the messages of one edition; those of others are built one by one.
+        request = exchanges.request._replace(body=np.full(len(exchanges), -1, dtype=np.int64))
+        return ExchangeColumns(request, exchanges.response, exchanges.completed_by)
 
     def outcomes(self, level: str, *, issues: bool) -> Iterator[Outcome]:
         """The outcomes of all flows, in the order of completion."""
@@ -231,27 +234,3 @@ class ColumnarReader:
             holds = [condition_holds(condition, value) for value in encoded.dictionary.to_pylist()]
             is_match &= np.array(holds, dtype=np.bool_)[encoded.indices.to_numpy()]
         return is_match | (exchanges.request.body < 0)
-
-    def _divide_flows(self, chosen: Bools) -> tuple[Bools, Bools]:
-        """Which flows are read by columns, and which by the streaming pipeline."""
-        index, ports = self.index, self.options.ports
-        if not self._has_default_frames:
-            return np.zeros(len(chosen), dtype=np.bool_), chosen
-        is_columnar = chosen.copy()
-        for row in index.others:
-            # A port that the user named may show that a connection is Kafka.
-            is_columnar[row.flow] &= not ports
-        is_streamed = chosen & ~is_columnar
-        for number in np.nonzero(chosen)[0].tolist() if ports else ():
-            is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]
-            if True not in is_broker:
-                # The user has named other broker ports: the flow has no rows.
-                is_columnar[number] = is_streamed[number] = False
-            elif is_columnar[number] and is_broker.count(True) == 1:
-                # A broker port determines the client, even against the SYN.
-                is_columnar[number] = is_broker.index(False) == int(index.openers[number])
-                is_streamed[number] = not is_columnar[number]
-        # The streaming pipeline reads all connections of the same endpoints.
-        pairs = index.columns["flow.pair"]
-        is_streamed = chosen & np.isin(pairs, pairs[is_streamed])
-        return is_columnar & ~is_streamed, is_streamed

@@ -37,7 +37,7 @@ from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import BUFFERED_TOTAL_MAX
 from kwire.capture.index.streams.stream_pieces import StreamPieces
-from kwire.capture.kafka.client_detection import UNDECIDED_TOTAL_MAX
+from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, UNDECIDED_TOTAL_MAX, DetectionSettings
 from kwire.capture.tls.key_log import KeyLog
 
 _NO_WINDOW = FileWindow(0, b"")
@@ -69,19 +69,26 @@ class SpanResult(NamedTuple):
 class FlowBuilder:
     """Builds flows; its state continues from span to span. `flows` and `client_ids` are the state so far."""
 
-    def __init__(self, read: ReadAt, find_ends: FindEnds, *, secrets: KeyLog | None = None) -> None:
+    def __init__(
+        self,
+        read: ReadAt,
+        find_ends: FindEnds,
+        settings: DetectionSettings = DEFAULT_SETTINGS,
+        *,
+        secrets: KeyLog | None = None,
+    ) -> None:
         """`read` reads the capture by position. Args: secrets: only TLS connections are read; None to decrypt none."""
         self.flows = flows = FlowTable()
-        self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, secrets)
+        self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, settings, secrets)
         # Frames are found in what was decrypted.
         read = read if self.tls is None else self.tls.plaintext.read
         self._fragments = FragmentBuffer()
         self._connections = Connections(flows)
-        self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
-        self._response_frames = FrameScanner(flows, read, self._fragments, is_request=False)
+        self._request_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=True)
+        self._response_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=False)
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
         self._pairing = RequestPairing(flows)
-        self._undecided = UndecidedFlows(flows, read, find_ends)
+        self._undecided = UndecidedFlows(flows, read, find_ends, settings)
 
     @property
     def client_ids(self) -> list[str]:

@@ -29,7 +29,6 @@ from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
 from kwire.capture.kafka.frame_extractor import MIDSTREAM_REASON
-from kwire.capture.options import FRAME_SIZE_MAX
 
 # The length field of a piece without one: no size is 4 more.
 _NO_HEAD = -5
@@ -38,9 +37,11 @@ _NO_HEAD = -5
 class FrameScanner:
     """Finds the frames of all streams of one kind, requests or responses; its state continues from span to span."""
 
-    def __init__(self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, *, is_request: bool) -> None:
-        """`read` reads the file by offset. Body fragments are added to `fragments`."""
-        self._context = ScanContext(flows, read, fragments, is_request=is_request)
+    def __init__(
+        self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, size_max: int, *, is_request: bool
+    ) -> None:
+        """`read` reads the file by offset. Body fragments are added to `fragments`. Args: size_max: of a frame."""
+        self._context = ScanContext(flows, read, fragments, size_max, is_request=is_request)
         self._partial = NO_PIECES
 
     @property
@@ -71,7 +72,8 @@ class FrameScanner:
         if not len(pieces.side):
             return FoundFrames(NO_FRAMES, NO_NUMBERS)
         length, word = _read_heads(pieces, *window)
-        is_whole, is_cut = length + 4 == pieces.size, _find_cut_frames(pieces, length)
+        is_whole = length + 4 == pieces.size
+        is_cut = _find_cut_frames(pieces, length) & (length <= context.size_max)
         is_regular = is_whole | is_cut
         is_regular[1:] |= is_cut[:-1]
         firsts = find_groups(pieces.side)
@@ -162,5 +164,5 @@ def _find_cut_frames(pieces: StreamPieces, length: Ints) -> Bools:
     out = np.zeros(len(length), dtype=np.bool_)
     is_rest = (pieces.at[1:] == SNAPLEN) & (pieces.side[1:] == pieces.side[:-1])
     is_exact = length[:-1] + 4 == pieces.size[:-1] + pieces.size[1:]
-    out[:-1] = is_rest & is_exact & (length[:-1] <= FRAME_SIZE_MAX) & (length[:-1] >= 4)
+    out[:-1] = is_rest & is_exact & (length[:-1] >= 4)
     return out

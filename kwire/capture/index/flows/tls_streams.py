@@ -31,9 +31,14 @@ from kwire.capture.index.streams.stream_pieces import (
     packet_number,
     piece_columns,
 )
-from kwire.capture.kafka.client_detection import NO_REQUEST, TLS_FAILED, ClientDetection, UndecidedBudget
+from kwire.capture.kafka.client_detection import (
+    NO_REQUEST,
+    TLS_FAILED,
+    ClientDetection,
+    DetectionSettings,
+    UndecidedBudget,
+)
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
-from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
@@ -54,12 +59,12 @@ class _Connection:
     with their moments. rows: the pieces of its plaintext while the client is not known. failure: why it is not read.
     """
 
-    def __init__(self, flow: Flow, first_packet: int, budget: UndecidedBudget) -> None:
+    def __init__(self, flow: Flow, first_packet: int, detection: ClientDetection) -> None:
         self.flow = flow
         self.first_packet = first_packet
         self.size = 0
         self.starts = [-1, -1]
-        self.detection = ClientDetection(flow, frozenset(), FRAME_SIZE_MAX, budget)
+        self.detection = detection
         self.session: TlsSession | None = None
         self.held: list[tuple[StreamEvent, int]] = []
         self.rows: list[PieceRow] = []
@@ -84,8 +89,11 @@ class TlsStreams:
     tls_flows: the numbers of these flows.
     """
 
-    def __init__(self, flows: FlowTable, read: ReadAt, find_ends: FindEnds, keys: KeyLog) -> None:
+    def __init__(
+        self, flows: FlowTable, read: ReadAt, find_ends: FindEnds, settings: DetectionSettings, keys: KeyLog
+    ) -> None:
         """`read` reads the capture by position."""
+        self._settings = settings
         self.plaintext = StoredPayload(Columns(), [], PLAINTEXT_BASE)
         self.tls_flows: set[int] = set()
         self._others: list[OtherConnection] = []
@@ -145,7 +153,8 @@ class TlsStreams:
         opener, epoch = int(flows.opener[number]), int(flows.epoch[number])
         starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
         model = Flow(ends, epoch, link, opener if opener >= 0 else None, starts_known=starts_known)
-        connection = self._connections[number] = _Connection(model, packet_number(moment), self._budget)
+        detection = ClientDetection(model, self._settings, self._budget)
+        connection = self._connections[number] = _Connection(model, packet_number(moment), detection)
         return connection
 
     def _start_side(self, side: int, connection: _Connection) -> None:
