@@ -23,7 +23,6 @@ from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.model import FlowClosed, Segment
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
@@ -39,19 +38,18 @@ def outcomes_from_segments(
     options: Options,
     keys: KeyLog,
     level: str = "messages",
-    decoder: DeferredDecoder | None = None,
 ) -> Iterator[Outcome]:
     """Outcomes as they complete; capture issues of one kind are merged into one outcome at the end.
 
     Args: keys: the secrets of TLS connections. level: for `flows` and `packets` the outcomes are connections as they
-        end, and packets, without exchanges. decoder: completes the exchanges afterwards; None decodes all of them.
+        end, and packets, without exchanges.
     """
     if options.has_key_logs:
         require_cryptography()
     if level in traffic_rows.TRAFFIC_LEVELS:
         return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))
     frames = extract_frames(reassemble_streams(segments), options, keys)
-    return merge_issues(pair_exchanges(frames, options_for_level(options, level), decoder))
+    return merge_issues(pair_exchanges(frames, options_for_level(options, level)))
 
 
 def exchanges_with_ends(

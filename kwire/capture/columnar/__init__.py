@@ -1,4 +1,4 @@
-"""The columnar reader: rows of clean flows, built column by column from the index instead of exchange by exchange.
+"""The columnar reader: rows, built column by column from the index instead of exchange by exchange.
 
 The rows are those of the streaming pipeline; tests compare both for all captures. Requires the extra `captures`.
 """

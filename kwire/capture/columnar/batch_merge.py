@@ -1,4 +1,4 @@
-"""Merge record batches of both readers in the order of their rows' times."""
+"""Merge record batches in the order of their rows' times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kwire.capture.index.arrays import find_groups
 from kwire.capture.rows.record_batches import make_record_batch
-from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX, outcome_size, sort_key
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX, sort_key
 
 if TYPE_CHECKING:
     from kwire.capture.index.arrays import Ints
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Rows per record batch, at most.
 ROWS_MAX = 16_384
-# The frames of outcomes that are processed together, bytes, at most.
-_FRAMES_SIZE_MAX = 16 * 1024 * 1024
 # Later than any time in a capture.
 NO_TIME_LIMIT = 2**63 - 1
 
@@ -45,7 +43,7 @@ def row_batch(rows: list[Row], columns: Sequence[str], first: int = 0) -> RowBat
 
 
 class PendingOutcomes:
-    """Outcomes of the streaming pipeline, taken in parts, because those of a capture may not fit into memory."""
+    """Outcomes that are no exchanges, taken in parts, because their rows may not fit into memory."""
 
     def __init__(self, outcomes: Iterator[Outcome]) -> None:
         """`outcomes` are in the order of their times, within a window of outcomes."""
@@ -59,15 +57,13 @@ class PendingOutcomes:
         At least one list is returned; it may be empty.
         """
         outcomes: list[Outcome] = []
-        size = 0
         while self._next is not None and sort_key(self._next)[0] <= until:
-            if len(outcomes) == ROWS_MAX or size > _FRAMES_SIZE_MAX:
+            if len(outcomes) == ROWS_MAX:
                 # The maximum, because times may go backwards.
                 self._reached = max(self._reached, *(sort_key(outcome)[0] for outcome in outcomes))
                 yield outcomes, self._reached
-                outcomes, size = [], 0
+                outcomes = []
             outcomes.append(self._next)
-            size += outcome_size(self._next)
             self._next = next(self._outcomes, None)
         yield outcomes, NO_TIME_LIMIT
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kwire.capture.columnar.filtered.streamed_sessions import PartSessions
+    from kwire.capture.columnar.filtered.part_sessions import PartSessions
     from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.columnar.session_columns import SessionValues
     from kwire.capture.index.arrays import Ints

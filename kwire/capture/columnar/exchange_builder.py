@@ -1,4 +1,4 @@
-"""Build exchanges of clean flows as objects, for rows that columns cannot represent."""
+"""Build exchanges as objects, for rows that columns cannot represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the rows of messages as record batches: those of clean flows column by column."""
+"""Read the rows of messages as record batches, column by column."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import numpy as np
 from kwire.capture.columnar import session_columns
 from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
 from kwire.capture.columnar.decoded_part import DecodedPart
-from kwire.capture.columnar.deferred_exchanges import decode_deferred
 from kwire.capture.columnar.formats.arrow_formatter import ArrowFormatter
-from kwire.capture.kafka.deferred_decoder import is_deferred
-from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.pipeline import make_row_builder
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MessageBatches:
-    """The rows of messages of one capture, with these columns. For session columns all flows must be clean."""
+    """The rows of messages of one capture, with these columns."""
 
     def __init__(self, reader: ColumnarReader, columns: Sequence[str]) -> None:
         options = reader.options
@@ -43,20 +40,19 @@ class MessageBatches:
 
     def read_batches(self, *, issues: bool) -> Iterator[pa.RecordBatch]:
         """The rows in the order of time. Args: issues: whether capture issues have rows."""
-        streamed = PendingOutcomes(self._reader.ordered_outcomes(issues=issues))
+        pending = PendingOutcomes(self._reader.ordered_outcomes(issues=issues))
         sorter, row_count = BatchSorter(), 0
         for part, exchanges in self._reader.read_parts():
             batches, other_rows = self._format_part(part, exchanges)
-            for outcomes, until in streamed.outcomes_until(int(exchanges.request.frame.ts.max())):
-                built, rows = self._format_outcomes(outcomes)
-                other_rows += rows
-                batches += [*built, *self._row_batches(other_rows, row_count)]
+            for outcomes, until in pending.outcomes_until(int(exchanges.request.frame.ts.max())):
+                other_rows += self._build_outcomes(outcomes)
+                batches += self._row_batches(other_rows, row_count)
                 yield from sorter.add_batches(batches, until=until)
                 row_count += len(other_rows)
                 batches, other_rows = [], []
-        for outcomes, until in streamed.outcomes_until(NO_TIME_LIMIT):
-            built, rows = self._format_outcomes(outcomes)
-            yield from sorter.add_batches([*built, *self._row_batches(rows, row_count)], until=until)
+        for outcomes, until in pending.outcomes_until(NO_TIME_LIMIT):
+            rows = self._build_outcomes(outcomes)
+            yield from sorter.add_batches(self._row_batches(rows, row_count), until=until)
             row_count += len(rows)
         yield from sorter.add_batches([], window=0)
 
@@ -90,27 +86,9 @@ class MessageBatches:
         decoded.is_wanted = is_wanted
         return decoded
 
-    def _format_outcomes(self, outcomes: list[Outcome]) -> tuple[list[RowBatch], list[Row]]:
-        """The rows of outcomes of the streaming pipeline: those that are built by columns, and the others."""
-        rows: list[Row] = []
-        deferred: list[Exchange] = []
-        for outcome in outcomes:
-            if isinstance(outcome, Exchange) and is_deferred(outcome):
-                deferred.append(outcome)
-            else:
-                rows += self._build_outcome(outcome)
-        batches = []
-        if deferred:
-            unknown = np.zeros(len(deferred), dtype=np.int64)
-            found, others = decode_deferred(deferred, unknown, self._reader.header_columns, self._columns)
-            batches.append(self._formatter.format_rows(found))
-            for exchange in others:
-                rows += self._build_outcome(exchange)
-        return batches, list(self._reader.with_file_names(iter(rows)))
-
-    def _build_outcome(self, outcome: Outcome) -> list[Row]:
-        complete = self._reader.deferred_decoder.complete
-        return self._build_rows(complete(outcome) if isinstance(outcome, Exchange) else outcome)
+    def _build_outcomes(self, outcomes: list[Outcome]) -> list[Row]:
+        """The rows of outcomes that are no exchanges."""
+        return list(self._reader.with_file_names(row for outcome in outcomes for row in self._build_rows(outcome)))
 
     def _build_unusual(self, part: DecodedPart, unusual: Ints) -> list[Row]:
         """The rows of exchanges that are built one by one."""

@@ -1,13 +1,12 @@
-"""Read one capture with its index: the exchanges of clean flows in columns, part by part; other flows as a stream.
+"""Read one capture with its index: exchanges in columns, part by part, and what is no exchange as outcomes.
 
 Others are given the reader and make the output: `message_batches` and `levels` record batches, `filtered` what matches
-conditions. `outcomes` merges the exchanges of all flows as objects, for rows that need topic names and sessions of all.
+conditions. `outcomes` has all exchanges as objects, for rows that columns cannot represent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
@@ -21,27 +20,25 @@ from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.header_columns import HeaderColumns
-from kwire.capture.columnar.numbered_segments import NumberedSegments
 from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
-from kwire.capture.index.decrypted import decrypt_flows
-from kwire.capture.index.segments import read_segments
-from kwire.capture.kafka.deferred_decoder import DeferredDecoder
+from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.model import FlowKey
+from kwire.capture.index.rebuilt import rebuild_flows
+from kwire.capture.kafka.detection import is_excluded
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
 from kwire.capture.kafka.topic_naming import topic_naming_messages
-from kwire.capture.model import CaptureIssue, Flow, Segment
-from kwire.capture.options import FRAME_SIZE_MAX
-from kwire.capture.pipeline import make_row_builder, order_outcomes, order_rows, outcomes_from_segments
+from kwire.capture.model import Flow, NonKafkaConnection, StreamGap
+from kwire.capture.optional_dependencies import require_cryptography
+from kwire.capture.pipeline import make_row_builder, merge_issues, order_outcomes, order_rows
 from kwire.capture.series.file_names import assign_file_names
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
-    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools
-    from kwire.capture.index.flows.message_columns import ExchangeColumns
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
@@ -54,21 +51,19 @@ class ColumnarReader:
 
     def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
         """Args: flows: those to read; None for all."""
+        if options.has_key_logs:
+            require_cryptography()
         self.options = options
-        self.index = index = decrypt_flows(index, flows, options.tls_keylog) if self._has_default_frames else index
+        self.index = index = rebuild_flows(index, flows, options)
         self.file = options.name or index.file
         self._decoder = MessageDecoder(options.edition, options.decoded_messages)
         chosen = np.ones(len(index.flows), dtype=np.bool_)
         if flows is not None:
             chosen[:] = False
             chosen[[number for key in flows for number in index.flow_numbers.get(key, ())]] = True
-        self.is_columnar, is_streamed = self._divide_flows(chosen)
-        self.streamed_flows = {index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()}
-
-    @property
-    def _has_default_frames(self) -> bool:
-        """Whether frames are those for which indexes are built."""
-        return self.options.edition == DEFAULT_EDITION and self.options.frame_size_max == FRAME_SIZE_MAX
+        if options.ports:
+            chosen &= np.array([not is_excluded(flow.key, options) for flow in index.flows], dtype=np.bool_)
+        self._chosen = chosen
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -86,12 +81,12 @@ class ColumnarReader:
 
     @cached_property
     def clients(self) -> ClientMap:
-        """The clients of the clean flows."""
-        return ClientMap(self.index, self.is_columnar, self._decoder, self.bodies)
+        """The clients of the flows."""
+        return ClientMap(self.index, self._chosen, self._decoder, self.bodies)
 
     @cached_property
     def exchange_builder(self) -> ExchangeBuilder:
-        """Builds the exchanges of the clean flows as objects."""
+        """Builds exchanges as objects."""
         return ExchangeBuilder(self.index, self._decoder, self.bodies, self.clients)
 
     def close(self) -> None:
@@ -100,66 +95,56 @@ class ColumnarReader:
             self.bodies.close()
 
     def read_parts(self) -> Iterator[tuple[int, ExchangeColumns]]:
-        """The exchanges of clean flows, span by span in the order of the capture, each with the number of its span."""
+        """The exchanges, span by span in the order of the capture, each with the number of its span."""
         for part in (*range(len(self.index.spans)), -1):
-            exchanges = self.clean_exchanges(part)
+            exchanges = self.read_exchanges(part)
             if len(exchanges):
                 yield part, exchanges
 
-    def clean_exchanges(self, part: int) -> ExchangeColumns:
-        """The exchanges of clean flows in one span."""
+    def read_exchanges(self, part: int) -> ExchangeColumns:
+        """The exchanges of the chosen flows in one span."""
         exchanges = self.index.read_exchanges(part)
-        return exchanges.select(np.nonzero(self.is_columnar[exchanges.flow])[0])
+        exchanges = exchanges.select(np.nonzero(self._chosen[exchanges.flow])[0])
+        if self.options.edition == DEFAULT_EDITION:
+            return exchanges
+        # Columns know the messages of one edition; those of others are built one by one.
+        request = exchanges.request._replace(body=np.full(len(exchanges), -1, dtype=np.int64))
+        return ExchangeColumns(request, exchanges.response, exchanges.completed_by)
 
     def outcomes(self, level: str, *, issues: bool) -> Iterator[Outcome]:
         """The outcomes of all flows, in the order of completion."""
-        streamed = self.numbered_outcomes(level, issues=issues)
         build = self.exchange_builder.build_exchanges
         columnar = (each for _, part in self.read_parts() for each in build(self._needed_exchanges(part)))
         sessions = SessionTracker() if self.options.sessions and level == "messages" else None
-        for _, outcome in merge(columnar, streamed, key=self.merge_key):
+        for _, outcome in merge(columnar, self.numbered_outcomes(issues=issues), key=self._merge_key):
             if sessions is not None and isinstance(outcome, Exchange):
                 outcome.session = sessions.follow(outcome)
             yield outcome
 
-    def merge_key(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
+    def _merge_key(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
         """The sort key of an outcome. At the end, connections are closed in the order in which they began."""
         number, outcome = numbered
-        if isinstance(outcome, CaptureIssue | FlowSummary | PacketSummary):
+        if number < _LAST or not isinstance(outcome, Exchange | StreamGap | NonKafkaConnection):
             return number, _LAST
-        return self.exchange_key(number, self.index.flow_numbers[outcome.flow.ends][-1])
+        return number, self.index.flow_numbers[outcome.flow.ends][-1]
 
-    def exchange_key(self, completed_by: int, flow: int) -> tuple[int, int]:
-        """The sort key of an exchange. Args: completed_by: the number of a packet. flow: a number of the index."""
-        return completed_by, _LAST if completed_by < _LAST else flow
+    def numbered_outcomes(self, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
+        """What is no exchange, each with the number of its packet: gaps, connections that are not Kafka, and issues.
 
-    def numbered_outcomes(
-        self, level: str, *, issues: bool, decoder: DeferredDecoder | None = None
-    ) -> Iterator[tuple[int, Outcome]]:
-        """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
-
-        The gaps of clean flows, where the capture began inside a frame, and those that are not Kafka are included.
+        Args: issues: whether those of the capture are included.
         """
-        options = replace(self.options, sessions=False)
-        numbered = NumberedSegments(self._numbered_segments(issues=issues))
-        outcomes = outcomes_from_segments(numbered, options, self.index.key_log(options.tls_keylog), level, decoder)
-        found = numbered.with_numbers(outcomes), self._numbered_gaps(), self._numbered_others()
-        return merge(*found, key=itemgetter(0))
-
-    def _numbered_segments(self, *, issues: bool) -> Iterator[tuple[int, Segment | CaptureIssue]]:
-        """The segments for the streaming pipeline, each with its packet number in the index."""
-        for before, index in self.index.file_indexes:
-            for segment in read_segments([index], self.streamed_flows, issues=issues):
-                yield before + segment.packet, segment
+        found = (issue for _, index in self.index.file_indexes for _, issue in index.issues)
+        numbered_issues = ((_LAST, issue) for issue in (merge_issues(found) if issues else ()))
+        return merge(self._numbered_gaps(), self._numbered_others(), numbered_issues, key=itemgetter(0))
 
     def _numbered_gaps(self) -> Iterator[tuple[int, Outcome]]:
         for row in self.index.gaps:
-            if self.is_columnar[row.flow]:
+            if self._chosen[row.flow]:
                 yield row.completed_by, row.to_gap(self.exchange_builder.build_flow(row.flow))
 
     def _numbered_others(self) -> Iterator[tuple[int, Outcome]]:
         for row in self.index.others:
-            if self.is_columnar[row.flow]:
+            if self._chosen[row.flow]:
                 info, opener = self.index.flows[row.flow], int(self.index.openers[row.flow])
                 side, is_tls = opener if opener >= 0 else None, row.kind == "tls" or row.flow in self.index.tls_flows
                 flow = Flow(info.key, info.epoch, info.link, side, is_tls=is_tls, kind=row.kind)
@@ -192,24 +177,13 @@ class ColumnarReader:
         return self._spans.read_span(part, exchanges.request.frame, exchanges.response.frame)
 
     def ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
-        """The outcomes of the streaming pipeline in the order of their times; exchanges are deferred if all match."""
-        numbered = self.numbered_outcomes("messages", issues=issues, decoder=self.deferring_decoder)
-        return order_outcomes(outcome for _, outcome in numbered)
-
-    @cached_property
-    def deferred_decoder(self) -> DeferredDecoder:
-        """Decodes exchanges of the streaming pipeline that were deferred."""
-        return DeferredDecoder(self._decoder)
+        """What is no exchange, in the order of the times."""
+        return order_outcomes(outcome for _, outcome in self.numbered_outcomes(issues=issues))
 
     @property
     def selects_all(self) -> bool:
         """Whether all exchanges match the options."""
         return not self.options.apis and self.options.exchange_filter is None
-
-    @property
-    def deferring_decoder(self) -> DeferredDecoder | None:
-        """Defers the exchanges of the streaming pipeline; None if not all match the options, or of other editions."""
-        return self.deferred_decoder if self.selects_all and self.options.edition == DEFAULT_EDITION else None
 
     def matches_options(self, exchanges: ExchangeColumns) -> Bools:
         """Whether each exchange matches the options as in `pipeline`; those with unusual headers are checked later."""
@@ -231,27 +205,3 @@ class ColumnarReader:
             holds = [condition_holds(condition, value) for value in encoded.dictionary.to_pylist()]
             is_match &= np.array(holds, dtype=np.bool_)[encoded.indices.to_numpy()]
         return is_match | (exchanges.request.body < 0)
-
-    def _divide_flows(self, chosen: Bools) -> tuple[Bools, Bools]:
-        """Which flows are read by columns, and which by the streaming pipeline."""
-        index, ports = self.index, self.options.ports
-        if not self._has_default_frames:
-            return np.zeros(len(chosen), dtype=np.bool_), chosen
-        is_columnar = chosen & index.is_clean
-        for row in index.others:
-            # A port that the user named may show that a connection is Kafka.
-            is_columnar[row.flow] &= not ports
-        is_streamed = chosen & ~is_columnar
-        for number in np.nonzero(chosen)[0].tolist() if ports else ():
-            is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]
-            if True not in is_broker:
-                # The user has named other broker ports: the flow has no rows.
-                is_columnar[number] = is_streamed[number] = False
-            elif is_columnar[number] and is_broker.count(True) == 1:
-                # A broker port determines the client, even against the SYN.
-                is_columnar[number] = is_broker.index(False) == int(index.openers[number])
-                is_streamed[number] = not is_columnar[number]
-        # The streaming pipeline reads all connections of the same endpoints.
-        pairs = index.columns["flow.pair"]
-        is_streamed = chosen & np.isin(pairs, pairs[is_streamed])
-        return is_columnar & ~is_streamed, is_streamed

@@ -9,17 +9,15 @@ import numpy as np
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
 from kwire.capture.columnar.reader import ColumnarReader
 from kwire.capture.index.flows.message_columns import body_offsets
-from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names, topic_naming_messages
-from kwire.capture.pipeline import outcomes_from_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kwire.capture.index import Index
-    from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.kafka.exchange import Exchange
     from kwire.capture.options import Options
 
 
@@ -29,15 +27,16 @@ def find_topic_names(index: Index, options: Options) -> dict[str, str]:
     naming_options = options_for_topic_names(options)
     reader = ColumnarReader(index, None, naming_options)
     try:
-        for outcome in _naming_outcomes(reader, index, naming_options):
-            learn_topic_names(outcome, names, options.edition)
+        for exchange in _naming_exchanges(reader):
+            learn_topic_names(exchange, names, options.edition)
     finally:
         reader.close()
     return names.names_by_id()
 
 
-def _naming_outcomes(reader: ColumnarReader, index: Index, options: Options) -> Iterator[Outcome]:
-    decoder = MessageDecoder(options.edition, topic_naming_messages(options.edition))
+def _naming_exchanges(reader: ColumnarReader) -> Iterator[Exchange]:
+    edition = reader.options.edition
+    decoder = MessageDecoder(edition, topic_naming_messages(edition))
     builder = ExchangeBuilder(reader.index, decoder, reader.bodies, reader.clients)
     keys = decoder.api_keys()
     for _, exchanges in reader.read_parts():
@@ -45,5 +44,3 @@ def _naming_outcomes(reader: ColumnarReader, index: Index, options: Options) -> 
         chosen = np.isin(exchanges.request.api_key, keys) | (body_offsets(exchanges.request.body) < 0)
         rows = np.nonzero(chosen)[0]
         yield from (exchange for _, exchange in builder.build_exchanges(exchanges.select(rows)))
-    segments = read_segments([index], reader.streamed_flows)
-    yield from outcomes_from_segments(segments, options, index.key_log(options.tls_keylog))

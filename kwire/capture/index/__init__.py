@@ -2,7 +2,7 @@
 
 Phase 1 reads the file once: `build_index`, or `open_index`, which uses a sidecar. Phase 2 reads only what was
 requested: `read_segments` reads the segments of chosen flows for the streaming decoder, and `kwire.capture.columnar`
-reads the exchanges of clean flows. Requires the extra `captures`.
+reads the exchanges. Requires the extra `captures`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from kwire.capture.index.scan.packet_headers import endpoints_of_words
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
 from kwire.capture.index.stored_payload import CaptureBytes
-from kwire.capture.index.streams.flow_table import count_open_max
 
 
 def build_index(source: Source) -> Index:
@@ -78,9 +77,8 @@ def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words) -> None
     end = builder.finish_flows()
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(builder.flows)] for name in FLOW_COLUMNS}
-    open_max = count_open_max(builder.flows.begin_packet, builder.flows.closed_by)
     rows = builder.gaps(), builder.other_connections()
-    writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows, open_max=open_max)
+    writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows)
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

@@ -60,7 +60,6 @@ FLOW_COLUMNS = (
     "packets",
     "size",
     "link",
-    "unclean_reason",
     "opener",
     "end_reason",
 )

@@ -8,18 +8,14 @@ from typing import Any
 import numpy as np
 
 from kwire.capture.index import column_schema
-from kwire.capture.index.arrays import NO_NUMBERS, Ints
+from kwire.capture.index.arrays import Ints
 from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
 from kwire.capture.index.columns import Column, Columns
 from kwire.capture.index.flows.frame_columns import BodyFragments, StreamGapRow
 from kwire.capture.index.flows.message_columns import ExchangeColumns
 from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.stored_payload import StoredPayload
-from kwire.capture.index.streams.flow_table import UNCLEAN_REASONS
 from kwire.capture.index.streams.stream_pieces import packet_numbers
-from kwire.capture.tcp.reassembly import OPEN_MAX
-
-_MANY = UNCLEAN_REASONS.index("many")
 
 
 class ClientIdNumbers:
@@ -87,22 +83,14 @@ class IndexWriter:
         fragments: BodyFragments,
         gaps: list[StreamGapRow],
         others: list[OtherConnection],
-        *,
-        open_max: int,
     ) -> None:
         """Write what is known at the end of the capture.
 
         Args: flows: the columns of all flows, and `words`. unanswered, fragments: what the end completes, as in
-        `write_span`. gaps: of all flows. others: flows that are not read as Kafka. open_max: the most connections that
-        were open at once.
+        `write_span`. gaps: of all flows. others: flows that are not read as Kafka.
         """
         self._gaps, self._others = gaps, others
         self._write_fragments(fragments, len(self._spans))
-        reasons = flows["unclean_reason"]
-        if open_max > OPEN_MAX:
-            # The streaming pipeline drops the connections that were idle longest.
-            flows["unclean_reason"] = np.where(reasons == 0, _MANY, reasons)
-            unanswered = unanswered.select(NO_NUMBERS)
         write_exchanges(self.columns, column_schema.UNANSWERED_PART, _numbered(unanswered))
         self.columns.add_column("parts.last", np.array(self._lasts[1:], dtype="i8"))
         self.columns.add_column("fragments.first", np.array(self._firsts, dtype="i8"))

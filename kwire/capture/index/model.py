@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kwire.capture.files.source import source_name
 from kwire.capture.index import column_schema
-from kwire.capture.index.arrays import Bools, Ints
+from kwire.capture.index.arrays import Ints
 from kwire.capture.index.column_schema import PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
 from kwire.capture.index.flows.frame_columns import StreamGapRow
@@ -22,7 +22,7 @@ from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
 from kwire.capture.index.streams.flow_closing import PacketTimes
-from kwire.capture.index.streams.flow_table import END_REASONS, UNCLEAN_REASONS
+from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
 
@@ -31,7 +31,7 @@ FlowKey = tuple[Endpoint, Endpoint]
 
 
 class FlowInfo(NamedTuple):
-    """A connection: times in nanoseconds, `bytes` of payload on the wire, one of `UNCLEAN_REASONS` and `END_REASONS`.
+    """A connection: times in nanoseconds, `bytes` of payload on the wire, one of `END_REASONS`.
 
     pair: the number of the endpoints. epoch: how many connections they had before. The times are also those of packets
     that belong to no connection; the first connection of endpoints stands for these where there is none.
@@ -45,13 +45,7 @@ class FlowInfo(NamedTuple):
     bytes: int
     first_ts: int
     last_ts: int
-    unclean_reason: str
     end_reason: str
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the columnar reader may read it."""
-        return self.unclean_reason == UNCLEAN_REASONS[0]
 
     @property
     def cost(self) -> int:
@@ -115,9 +109,9 @@ class Index:
         """The flows, by number."""
         rows = zip(*(self.columns[f"flow.{name}"].tolist() for name in column_schema.FLOW_COLUMNS), strict=True)
         flows = []
-        for pair, epoch, first_ts, last_ts, packets, size, link, reason, _, end in rows:
-            totals, reasons = (packets, size, first_ts, last_ts), (UNCLEAN_REASONS[reason], END_REASONS[end])
-            flows.append(FlowInfo(pair, epoch, self.keys[pair], LINK_NAMES[link], *totals, *reasons))
+        for pair, epoch, first_ts, last_ts, packets, size, link, _, end in rows:
+            totals = packets, size, first_ts, last_ts
+            flows.append(FlowInfo(pair, epoch, self.keys[pair], LINK_NAMES[link], *totals, END_REASONS[end]))
         return flows
 
     @cached_property
@@ -155,11 +149,6 @@ class Index:
         """Convert packet numbers of the index to packet numbers of the file that contains the packet."""
         return numbers
 
-    @cached_property
-    def is_clean(self) -> Bools:
-        """Whether each flow can be read by columns."""
-        return np.asarray(self.columns["flow.unclean_reason"] == 0)
-
     @property
     def openers(self) -> Ints:
         """By flow, the side that opened the connection; -1 if the capture does not show it."""
@@ -174,7 +163,7 @@ class Index:
         return PacketTimes(*(self.columns[f"{part}.{name}"].astype(np.int64) for name in PacketTimes._fields))
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
-        """The exchanges that a span completes, of flows that were clean then; -1: those that the end completes."""
+        """The exchanges that a span completes; -1: those that the end completes."""
         return read_exchanges(self.columns, part)
 
     def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:

@@ -1,4 +1,4 @@
-"""Read the segments of chosen flows by offset, for the streaming pipeline (phase 2 for flows that are not clean)."""
+"""Read the segments of chosen flows by offset, for the levels `flows` and `packets`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SUFFIX = ".kwire-index"
 PART_SUFFIX = ".part" + SUFFIX
 """The suffix of a sidecar that is being written. A killed process leaves such a file."""
 # Incremented whenever the columns or their meaning change.
-FORMAT = 17
+FORMAT = 18
 # Sidecar parts and work folders older than this, in seconds, were left by a killed process.
 _WRITING_TIME_MAX, _WORKING_TIME_MAX = 3600, 24 * 3600
 # Size of the first and of the last bytes of the capture that the check covers.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.kafka import heuristics
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
+from kwire.capture.options import FRAME_SIZE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from kwire.capture.model import Endpoint
 
 # A connection with this many bytes and no plausible request is not Kafka.
 UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
@@ -34,6 +37,16 @@ def describe_tls(detail: str, first_bytes: Iterable[bytes]) -> str:
     )
 
 
+class DetectionSettings(NamedTuple):
+    """What decides which connections are Kafka. ports: those of brokers that the user named. size_max: of a frame."""
+
+    ports: frozenset[int] = frozenset()
+    size_max: int = FRAME_SIZE_MAX
+
+
+DEFAULT_SETTINGS = DetectionSettings()
+
+
 class UndecidedBudget:
     """The bytes that all undecided connections hold."""
 
@@ -45,13 +58,13 @@ class UndecidedBudget:
 class ClientDetection:
     """Holds what a connection sends until one side shows a request: then that is the client, `flow.client`."""
 
-    def __init__(self, flow: Flow, ports: frozenset[int], size_max: int, budget: UndecidedBudget) -> None:
-        """Args: ports: those of brokers that the user named. size_max: of a frame."""
+    def __init__(self, flow: Flow, settings: DetectionSettings, budget: UndecidedBudget) -> None:
+        """`flow` receives the client."""
         self._flow = flow
-        self._has_ports = bool(ports)
-        self._size_max = size_max
+        self._has_ports = bool(settings.ports)
+        self._size_max = settings.size_max
         self._budget = budget
-        self._client_by_port = _find_client_by_port(flow, ports)
+        self._client_by_port = find_client_by_port(flow.ends, settings.ports)
         self._events: list[StreamData | MissingBytes] = []
         self.held_size = 0
         """The bytes that it holds."""
@@ -177,7 +190,7 @@ class ClientDetection:
         )
 
 
-def _find_client_by_port(flow: Flow, ports: frozenset[int]) -> int | None:
+def find_client_by_port(ends: tuple[Endpoint, Endpoint], ports: frozenset[int]) -> int | None:
     """The client's side by the broker's port; None if the ports do not decide it."""
-    is_broker = [end[1] in ports for end in flow.ends]
+    is_broker = [end[1] in ports for end in ends]
     return is_broker.index(False) if is_broker.count(True) == 1 else None

@@ -8,6 +8,7 @@ from kwire.capture.kafka.client_detection import (
     NO_REQUEST,
     TLS_FAILED,
     ClientDetection,
+    DetectionSettings,
     UndecidedBudget,
     describe_tls,
 )
@@ -19,7 +20,7 @@ from kwire.capture.optional_dependencies import has_cryptography
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kwire.capture.model import Flow, Frame, FrameEvent, StreamEvent, StreamGap
+    from kwire.capture.model import Endpoint, Flow, Frame, FrameEvent, StreamEvent, StreamGap
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
     from kwire.capture.tls.tls_session import TlsSession
@@ -63,9 +64,9 @@ class ConnectionClassifier:
             yield from connection.take_event(event)
 
 
-def is_excluded(flow: Flow, options: Options) -> bool:
-    """Whether the connection has none of the ports that the user named; it has no rows at all."""
-    return bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+def is_excluded(ends: tuple[Endpoint, Endpoint], options: Options) -> bool:
+    """Whether a connection has none of the ports that the user named; it has no rows at all."""
+    return bool(options.ports) and not any(end[1] in options.ports for end in ends)
 
 
 def may_decrypt(keys: KeyLog) -> bool:
@@ -92,9 +93,11 @@ class _Connection:
         self._tls: TlsSession | None = None
         self._extractors: list[FrameExtractor | None] = [None, None]
         self._is_kafka = False
-        self._detection = ClientDetection(flow, options.ports, options.frame_size_max, budget.undecided)
+        self._detection = ClientDetection(
+            flow, DetectionSettings(options.ports, options.frame_size_max), budget.undecided
+        )
         self._non_kafka: NonKafkaConnection | None = None
-        self._is_excluded = is_excluded(flow, options)
+        self._is_excluded = is_excluded(flow.ends, options)
         self._captured_size = 0
 
     def take_event(self, event: StreamData | MissingBytes) -> Iterator[FrameEvent]:

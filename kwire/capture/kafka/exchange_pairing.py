@@ -17,7 +17,6 @@ from kwire.capture.model import CaptureIssue, Flow, FlowClosed, Frame, FrameEven
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.options import Options
 
@@ -37,11 +36,9 @@ FRAME_COST = 2_000
 DISORDER_NS = 100_000_000
 
 
-def pair_with_ends(
-    events: Iterable[FrameEvent | CaptureIssue], options: Options, decoder: DeferredDecoder | None = None
-) -> Iterator[Outcome | FlowClosed]:
+def pair_with_ends(events: Iterable[FrameEvent | CaptureIssue], options: Options) -> Iterator[Outcome | FlowClosed]:
     """As `pair_exchanges`, with the end of each connection behind its exchanges."""
-    pairer = ExchangePairer(options, decoder)
+    pairer = ExchangePairer(options)
     for event in events:
         if isinstance(event, Frame | FlowClosed):
             yield from pairer.take_event(event)
@@ -49,22 +46,17 @@ def pair_with_ends(
             yield event
 
 
-def pair_exchanges(
-    events: Iterable[FrameEvent | CaptureIssue], options: Options, decoder: DeferredDecoder | None = None
-) -> Iterator[Outcome]:
-    """Each request with its response as soon as both were captured; requests without one when the connection closes.
-
-    Args: decoder: completes the exchanges afterwards; None decodes all of them.
-    """
-    return (each for each in pair_with_ends(events, options, decoder) if not isinstance(each, FlowClosed))
+def pair_exchanges(events: Iterable[FrameEvent | CaptureIssue], options: Options) -> Iterator[Outcome]:
+    """Each request with its response as soon as both were captured; requests without one when the connection closes."""
+    return (each for each in pair_with_ends(events, options) if not isinstance(each, FlowClosed))
 
 
 class ExchangePairer:
     """Pairs the requests and responses of all connections."""
 
-    def __init__(self, options: Options, decoder: DeferredDecoder | None = None) -> None:
-        """`options.sessions`: whether exchanges have their `session`. `decoder`: None decodes all exchanges."""
-        self._decoder = decoder or MessageDecoder(options.edition, options.decoded_messages)
+    def __init__(self, options: Options) -> None:
+        """`options.sessions`: whether exchanges have their `session`."""
+        self._decoder = MessageDecoder(options.edition, options.decoded_messages)
         self._connections: dict[Flow, _ConnectionPairer] = {}
         self._budget = _PendingBudget()
         self._sessions = SessionTracker() if options.sessions else None
@@ -116,7 +108,7 @@ class _PendingBudget:
 class _ConnectionPairer:
     """Pairs the requests and responses of one connection."""
 
-    def __init__(self, flow: Flow, decoder: MessageDecoder | DeferredDecoder, budget: _PendingBudget) -> None:
+    def __init__(self, flow: Flow, decoder: MessageDecoder, budget: _PendingBudget) -> None:
         self._flow = flow
         self._decoder = decoder
         self._budget = budget

@@ -70,7 +70,7 @@ class TrafficTracker:
         pending = self._pending
         while pending and (_is_settled(pending[0].flow) or len(pending) > PENDING_PACKETS_MAX):
             packet = pending.popleft()
-            if not (packet.flow is not None and is_excluded(packet.flow, self._options)):
+            if not (packet.flow is not None and is_excluded(packet.flow.ends, self._options)):
                 yield packet
 
     def close(self) -> Iterator[TrafficEvent]:
@@ -117,7 +117,7 @@ class TrafficTracker:
                         yield frame_event
             if isinstance(event, FlowClosed):
                 summary = self._analyzer.summarize_flow(event)
-                if not is_excluded(event.flow, self._options):
+                if not is_excluded(event.flow.ends, self._options):
                     yield summary
 
 

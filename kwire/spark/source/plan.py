@@ -147,7 +147,7 @@ def _split_large_flows(
         for key, numbers in index.flow_numbers.items():
             connections = [index.flows[number] for number in numbers]
             cost = sum(flow.cost for flow in connections)
-            is_large = cost > size_max * _SLACK and connections[0].is_clean and file_counts[key] == 1
+            is_large = cost > size_max * _SLACK and file_counts[key] == 1
             if not is_large or key not in flows:
                 continue
             split_tasks[key] = [

@@ -51,6 +51,10 @@ _OPTIONS = (
     Options(),
     Options(sessions=False, tls_keylog=_KEYS),
     Options(bodies=False, sessions=False, ports=frozenset({9092})),
+    Options(bodies=False, sessions=False, ports=frozenset({21_092})),
+    Options(bodies=False, sessions=False, ports=frozenset(range(1, 65_536, 2))),
+    Options(bodies=False, sessions=False, frame_size_max=200),
+    Options(sessions=False, edition="4.0-early-access"),
 )
 _LEVELS = ("messages", "messages", "messages", *LEVELS)
 _FORMATS = (("-T", "jsonl"), ("-T", "tree"), ())

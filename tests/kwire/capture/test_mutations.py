@@ -36,7 +36,7 @@ def test_rows_that_differ_and_errors_are_violations(monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> list[Row]:
         raise IndexError("a place that is not there")
 
-    numbers = range(8)
+    numbers = range(20)
     monkeypatch.setattr(mutations, "read_rows", read_nothing)
     assert any("differ" in each for each in mutations.check_numbers(7, numbers, float("inf")).violations)
     monkeypatch.setattr(mutations, "read_batches", fail)

@@ -1,4 +1,4 @@
-"""Read the outcomes that match conditions, many exchanges at once as lines: of clean flows, and of the other flows."""
+"""Read the outcomes that match conditions, many exchanges at once as lines."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.columnar.deferred_exchanges import decode_deferred
-from kwire.capture.kafka.deferred_decoder import is_deferred
-from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, SkippedCount, merge_lines, outcome_size
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, PrebuiltLines, SkippedCount, merge_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kwire.capture.columnar.decoded_part import DecodedPart
     from kwire.capture.columnar.filtered.filtered_reader import FilteredOutcome, FilteredReader
-    from kwire.capture.columnar.filtered.streamed_sessions import StreamedSessions
     from kwire.capture.columnar.formats.exchange_rows import ExchangeRows, Formatter
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.message_columns import ExchangeColumns
@@ -36,52 +32,21 @@ _PACKETS_MAX = 64 * 1024
 
 def read_lines(filtered: FilteredReader, level: str, formatter: LineFormatter) -> Iterator[FilteredOutcome]:
     """The outcomes in the order of completion; lines are divided where too many outcomes belong between them."""
-    streamed = filtered.streamed_outcomes(level, filtered.reader.deferring_decoder if filtered.selects_all else None)
-    source = _StreamedSource(streamed, filtered.after)
-    make_events = partial(_make_events, filtered, formatter)
+    pending = _PendingOutcomes(filtered.reader.numbered_outcomes(issues=True))
     select = partial(_select_lines, filtered.after, formatter)
-    for number, event in filtered.columnar_outcomes(streamed, formatter, select):
+    for number, event in filtered.columnar_outcomes(level, formatter, select):
         rest = event
-        while taken := source.take(number):
-            if not isinstance(rest, PrebuiltLines):
-                yield from make_events(taken)
-                continue
-            count = int(np.searchsorted(rest.completed_by, taken[-1][0], "right"))
-            yield from make_events(taken, rest.part(0, count))
-            rest = rest.part(count, len(rest.lines))
+        while taken := pending.take(number):
+            yield from (outcome for _, outcome in taken)
+            if isinstance(rest, PrebuiltLines):
+                count = int(np.searchsorted(rest.completed_by, taken[-1][0], "right"))
+                if count:
+                    yield rest.part(0, count)
+                rest = rest.part(count, len(rest.lines))
         if not isinstance(rest, PrebuiltLines) or rest.lines:
             yield rest
-    while taken := source.take(None):
-        yield from make_events(taken)
-
-
-def _make_events(
-    filtered: FilteredReader,
-    formatter: LineFormatter,
-    taken: Sequence[tuple[int, Outcome]],
-    lines: PrebuiltLines | None = None,
-) -> Iterator[FilteredOutcome]:
-    """What becomes of outcomes of the streaming pipeline, and of lines of clean flows among them."""
-    numbers: list[int] = []
-    exchanges: list[Exchange] = []
-    complete = filtered.reader.deferred_decoder.complete
-    for number, outcome in taken:
-        if not isinstance(outcome, Exchange):
-            yield outcome
-        elif _is_line(outcome, filtered.after):
-            numbers.append(number)
-            exchanges.append(outcome)
-        else:
-            yield complete(outcome)
-    parts = [] if lines is None else [lines]
-    if exchanges:
-        completed_by = np.array(numbers, dtype=np.int64)
-        rows, others = decode_deferred(exchanges, completed_by, filtered.reader.header_columns, formatter.columns)
-        yield from map(complete, others)
-        parts.append(_format_lines(formatter, rows))
-    merged = merge_lines(parts) if parts else None
-    if merged is not None and merged.lines:
-        yield merged
+    while taken := pending.take(None):
+        yield from (outcome for _, outcome in taken)
 
 
 def _select_lines(
@@ -119,36 +84,20 @@ def _format_lines(formatter: LineFormatter, rows: ExchangeRows) -> PrebuiltLines
     return PrebuiltLines(exchanges.completed_by, frame.ts, frame.offset, lines, has_error, status)
 
 
-class _StreamedSource:
-    """Takes the outcomes of the streaming pipeline, as many as can be lines together."""
+class _PendingOutcomes:
+    """Takes outcomes that are no exchanges, as many as may come between lines."""
 
-    def __init__(self, outcomes: StreamedSessions, after: int) -> None:
+    def __init__(self, outcomes: Iterator[tuple[int, Outcome]]) -> None:
         self._outcomes = outcomes
-        self._after = after
         self._next = next(outcomes, None)
 
     def take(self, before: int | None) -> list[tuple[int, Outcome]]:
-        """The next outcomes before a packet, or any, with their sessions."""
+        """The next outcomes before a packet, or any."""
         taken: list[tuple[int, Outcome]] = []
-        other_count = size = 0
-        while self._next is not None and (before is None or self._next[0] < before):
-            number, outcome = self._next
-            self._outcomes.follow(outcome)
-            taken.append((number, outcome))
-            other_count += not _is_line(outcome, self._after)
-            size += outcome_size(outcome)
+        while self._next is not None and (before is None or self._next[0] < before) and len(taken) < _OTHERS_MAX:
+            taken.append(self._next)
             self._next = next(self._outcomes, None)
-            if len(taken) >= _COUNT_MAX or other_count >= _OTHERS_MAX or size >= _SIZE_MAX:
-                break
         return taken
-
-
-def _is_line(outcome: Outcome, after: int) -> bool:
-    """Whether an outcome may become a line: a deferred exchange of the usual kind, from behind packet `after`."""
-    if not isinstance(outcome, Exchange) or not is_deferred(outcome):
-        return False
-    flow, request = outcome.flow, outcome.request
-    return flow.epoch == 0 and not flow.is_tls and request is not None and request.frame.packet > after
 
 
 def _split_rows(rows: Ints, exchanges: ExchangeColumns, is_line: Bools) -> Iterator[Ints]:
@@ -157,7 +106,7 @@ def _split_rows(rows: Ints, exchanges: ExchangeColumns, is_line: Bools) -> Itera
     cost = (
         (np.maximum(request, 0) + np.maximum(response, 0)) / _SIZE_MAX + 1 / _COUNT_MAX + ~is_line[rows] / _OTHERS_MAX
     )
-    # Outcomes of the streaming pipeline between them wait for these.
+    # Other outcomes between them wait for these.
     cost[1:] += np.diff(exchanges.completed_by[rows]) / _PACKETS_MAX
     part = np.cumsum(cost).astype(np.int64)
     return iter(np.split(rows, np.nonzero(np.diff(part))[0] + 1)) if len(rows) else iter(())

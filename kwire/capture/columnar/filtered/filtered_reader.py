@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.capture.columnar.decoded_part import DecodedPart
-from kwire.capture.columnar.deferred_exchanges import follow_deferred
 from kwire.capture.columnar.filtered.column_conditions import evaluate_conditions
-from kwire.capture.columnar.filtered.streamed_sessions import PartSessions, StreamedSessions
+from kwire.capture.columnar.filtered.part_sessions import PartSessions
 from kwire.capture.columnar.session_columns import FetchBodies
 from kwire.capture.columnar.span_data import NO_DATA
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.kafka.session_tracker import SESSION_API_KEYS
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.index.arrays import Bools
     from kwire.capture.index.flows.message_columns import ExchangeColumns
-    from kwire.capture.kafka.deferred_decoder import DeferredDecoder
 
 FilteredOutcome = Outcome | PrebuiltRow | PrebuiltLines | SkippedCount
 """Outcomes, what was formatted of exchanges in columns, and the numbers of those that were excluded."""
@@ -56,35 +54,29 @@ class FilteredReader:
         """Whether all exchanges match."""
         return not self._conditions and self.reader.selects_all
 
-    def streamed_outcomes(self, level: str, decoder: DeferredDecoder | None = None) -> StreamedSessions:
-        """The outcomes of flows that are not clean. Args: decoder: defers exchanges; None decodes them at once."""
-        is_tracked = self.reader.options.sessions and level == "messages"
-        numbered = self.reader.numbered_outcomes(level, issues=True, decoder=decoder)
-        follow = partial(follow_deferred, self.reader.deferred_decoder)
-        return StreamedSessions(numbered, follow, is_tracked=is_tracked)
-
     def columnar_outcomes(
         self,
-        streamed: StreamedSessions,
+        level: str,
         formatter: Formatter[object] | None,
         select: Callable[[DecodedPart, Bools], Iterator[tuple[int, FilteredOutcome]]],
     ) -> Iterator[tuple[int, FilteredOutcome]]:
-        """The outcomes of clean flows, each with the number of the packet that completed it.
+        """The exchanges, each with the number of the packet that completed it.
 
         Args: formatter: formats exchanges that match; None if all are built as objects. select: returns the outcomes of
             a part, each with a row; it is given which exchanges can be formatted.
         """
+        sessions = SessionTracker() if self.reader.options.sessions and level == "messages" else None
         skipped_parts: list[int] = []
         for number, exchanges in self.reader.read_parts():
             part = self._filter_part(number, exchanges, formatter)
-            if streamed.is_tracked:
+            if sessions is not None:
                 is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
                 # The session of a fetch that is returned depends on all fetches before it.
-                if self.reader.streamed_flows or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                if (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
                     for skipped_part in skipped_parts:
-                        self._part_sessions(streamed, self.reader.clean_exchanges(skipped_part)).follow_rest()
+                        self._part_sessions(sessions, self.reader.read_exchanges(skipped_part)).follow_rest()
                     skipped_parts = []
-                    part.sessions = self._part_sessions(streamed, exchanges, part.fetch_bodies())
+                    part.sessions = self._part_sessions(sessions, exchanges, part.fetch_bodies())
                 else:
                     skipped_parts.append(number)
             base, size = self.reader.index.spans[number] if number >= 0 else (self.reader.index.size, 0)
@@ -96,11 +88,11 @@ class FilteredReader:
                 part.sessions.follow_rest()
 
     def _part_sessions(
-        self, streamed: StreamedSessions, exchanges: ExchangeColumns, bodies: FetchBodies | None = None
+        self, sessions: SessionTracker, exchanges: ExchangeColumns, bodies: FetchBodies | None = None
     ) -> PartSessions:
         """The sessions of a part. Args: bodies: None if they have not been checked."""
         bodies = bodies or FetchBodies.of_valid(NO_DATA, np.zeros(len(exchanges), dtype=np.bool_))
-        return PartSessions(streamed, self.reader.exchange_builder, exchanges, bodies)
+        return PartSessions(sessions, self.reader.exchange_builder, exchanges, bodies)
 
     def _filter_part(self, number: int, exchanges: ExchangeColumns, formatter: Formatter[object] | None) -> DecodedPart:
         plain, reader = np.nonzero(exchanges.request.body >= 0)[0], self.reader
@@ -124,11 +116,9 @@ def read_outcomes(
     filtered: FilteredReader, level: str, formatter: Formatter[list[PrebuiltRow]] | None
 ) -> Iterator[FilteredOutcome]:
     """The outcomes in the order of completion. The names of all topics should be known before."""
-    streamed = filtered.streamed_outcomes(level)
-    columnar = filtered.columnar_outcomes(streamed, formatter, partial(_select_outcomes, formatter))
-    for _, outcome in merge(columnar, streamed, key=itemgetter(0)):
-        streamed.follow(outcome)
-        yield outcome
+    exchanges = filtered.columnar_outcomes(level, formatter, partial(_select_outcomes, formatter))
+    others = filtered.reader.numbered_outcomes(issues=True)
+    return (outcome for _, outcome in merge(exchanges, others, key=itemgetter(0)))
 
 
 def _select_outcomes(

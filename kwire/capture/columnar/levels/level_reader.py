@@ -1,12 +1,11 @@
-"""Read the rows of a level below `messages`: clean flows by columns, other flows with the streaming pipeline.
+"""Read the rows of a level below `messages` by columns.
 
-Rows need the topic names that were known when their exchange was complete. So the outcomes of the streaming pipeline,
-and the exchanges of clean flows that name topics, are taken in the order of completion.
+Rows need the topic names that were known when their exchange was complete. So the exchanges that name topics are taken
+in the order of completion.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -61,45 +60,19 @@ class LevelReader:
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in the order of their exchanges."""
-        sorter, streamed, count = BatchSorter(), _StreamedOutcomes(self._streamed_outcomes()), 0
+        sorter, count = BatchSorter(), 0
         for part, exchanges in self._reader.read_parts():
-            keys = self._merge_keys(exchanges)
-            for batch in self._rows_before(streamed, keys[0], count):
-                yield from sorter.add_batches([batch])
             self._topics.begin_part()
-            batches = list(self._rows_one_by_one(streamed, exchanges, keys, count))
+            batches = list(self._rows_one_by_one(exchanges, count))
             batches += self._column_batches(part, exchanges, count)
             yield from sorter.add_batches(batches)
             count += len(exchanges)
-        self._topics.begin_part()
-        for batch in self._rows_before(streamed, None, count):
-            yield from sorter.add_batches([batch])
         yield from sorter.add_batches([], window=0)
 
     # Rows that are built one by one
 
-    def _streamed_outcomes(self) -> Iterator[tuple[tuple[int, int], Outcome]]:
-        for numbered in self._reader.numbered_outcomes(self._level, issues=False):
-            yield self._reader.merge_key(numbered), numbered[1]
-
-    def _merge_keys(self, exchanges: ExchangeColumns) -> list[tuple[int, int]]:
-        """The sort keys of exchanges among outcomes of the streaming pipeline."""
-        return list(map(self._reader.exchange_key, exchanges.completed_by.tolist(), exchanges.flow.tolist()))
-
-    def _rows_before(self, streamed: _StreamedOutcomes, key: tuple[int, int] | None, number: int) -> Iterator[RowBatch]:
-        """The rows of the streaming pipeline up to a key; None for all."""
-        rows = _RowList(self._level, self._names, self._reader.with_file_names)
-        for outcome in streamed.take(key):
-            rows.add(outcome, self._rows_of_outcome(outcome), number)
-            if len(rows) >= ROWS_MAX:
-                yield rows.take_batch()
-        if len(rows):
-            yield rows.take_batch()
-
-    def _rows_one_by_one(
-        self, streamed: _StreamedOutcomes, exchanges: ExchangeColumns, keys: list[tuple[int, int]], first: int
-    ) -> Iterator[RowBatch]:
-        """The rows of the streaming pipeline among these exchanges, and of those whose headers are unusual.
+    def _rows_one_by_one(self, exchanges: ExchangeColumns, first: int) -> Iterator[RowBatch]:
+        """The rows of those exchanges whose headers are unusual.
 
         Args: first: the number of the first exchange. The names in all messages that name topics are learned.
         """
@@ -111,7 +84,6 @@ class LevelReader:
         numbers = np.nonzero(needed)[0].tolist()
         built = self._reader.exchange_builder.build_exchanges(exchanges.select(np.nonzero(needed)[0]))
         for number, (_, exchange) in zip(numbers, built, strict=True):
-            self._add_streamed(rows, streamed, keys, keys[number], first)
             self._topics.position = number
             if exchanges.request.body[number] < 0:
                 rows.add(exchange, self._rows_of_outcome(exchange), first + number)
@@ -119,21 +91,8 @@ class LevelReader:
                 learn_topic_names(exchange, self._topics, self._reader.options.edition)
             if len(rows) >= ROWS_MAX:
                 yield rows.take_batch()
-        self._add_streamed(rows, streamed, keys, keys[-1], first)
         if len(rows):
             yield rows.take_batch()
-
-    def _add_streamed(
-        self,
-        rows: _RowList,
-        streamed: _StreamedOutcomes,
-        keys: list[tuple[int, int]],
-        until: tuple[int, int],
-        first: int,
-    ) -> None:
-        for key, outcome in streamed.take_with_keys(until):
-            self._topics.position = bisect_left(keys, key)
-            rows.add(outcome, self._rows_of_outcome(outcome), first + self._topics.position)
 
     # Rows that are built by columns
 
@@ -194,25 +153,6 @@ class LevelReader:
                 arrays.append(self._reader.header_columns.build_column(name, used_exchanges).take(places))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in self._names]))
         return RowBatch(batch, ts[order], offset[order], first + numbers)
-
-
-class _StreamedOutcomes:
-    """The outcomes of the streaming pipeline, taken up to a key."""
-
-    def __init__(self, outcomes: Iterator[tuple[tuple[int, int], Outcome]]) -> None:
-        self._outcomes = outcomes
-        self._next = next(outcomes, None)
-
-    def take_with_keys(self, until: tuple[int, int] | None) -> Iterator[tuple[tuple[int, int], Outcome]]:
-        """The outcomes before a key, each with its own; None for all."""
-        while self._next is not None and (until is None or self._next[0] < until):
-            taken = self._next
-            self._next = next(self._outcomes, None)
-            yield taken
-
-    def take(self, until: tuple[int, int] | None) -> Iterator[Outcome]:
-        """The outcomes before a key; None for all."""
-        return (outcome for _, outcome in self.take_with_keys(until))
 
 
 class _RowList:

@@ -1,4 +1,4 @@
-"""Build flows from packet headers, span by span: exchanges, and the state and cleanness of each flow.
+"""Build flows from packet headers, span by span: exchanges, and the state of each flow.
 
 The headers may come from one file while it is scanned, or from stored columns; they may be those of all flows or of
 some, and of one file or of a series of files whose offsets do not overlap. A span passes through these stages:
@@ -35,8 +35,9 @@ from kwire.capture.index.streams import stream_pieces
 from kwire.capture.index.streams.connections import Connections
 from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.index.streams.reassembly import BUFFERED_TOTAL_MAX
 from kwire.capture.index.streams.stream_pieces import StreamPieces
-from kwire.capture.kafka.client_detection import UNDECIDED_TOTAL_MAX
+from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, UNDECIDED_TOTAL_MAX, DetectionSettings
 from kwire.capture.tls.key_log import KeyLog
 
 _NO_WINDOW = FileWindow(0, b"")
@@ -46,14 +47,15 @@ class LimitedTotals(NamedTuple):
     """Totals over all flows of a file, after a span, that have limits.
 
     waiting_count: of requests and responses that wait for their other half. undecided_size: the most payload that was
-    held for flows whose client is not known.
+    held for flows whose client is not known. buffered_count: of segments that wait behind gaps.
     """
 
     waiting_count: int
     undecided_size: int
+    buffered_count: int
 
 
-LIMITS = LimitedTotals(WAITING_MAX, UNDECIDED_TOTAL_MAX)
+LIMITS = LimitedTotals(WAITING_MAX, UNDECIDED_TOTAL_MAX, BUFFERED_TOTAL_MAX)
 
 
 class SpanResult(NamedTuple):
@@ -67,19 +69,26 @@ class SpanResult(NamedTuple):
 class FlowBuilder:
     """Builds flows; its state continues from span to span. `flows` and `client_ids` are the state so far."""
 
-    def __init__(self, read: ReadAt, find_ends: FindEnds, *, secrets: KeyLog | None = None) -> None:
+    def __init__(
+        self,
+        read: ReadAt,
+        find_ends: FindEnds,
+        settings: DetectionSettings = DEFAULT_SETTINGS,
+        *,
+        secrets: KeyLog | None = None,
+    ) -> None:
         """`read` reads the capture by position. Args: secrets: only TLS connections are read; None to decrypt none."""
         self.flows = flows = FlowTable()
-        self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, secrets)
+        self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, settings, secrets)
         # Frames are found in what was decrypted.
         read = read if self.tls is None else self.tls.plaintext.read
         self._fragments = FragmentBuffer()
         self._connections = Connections(flows)
-        self._request_frames = FrameScanner(flows, read, self._fragments, is_request=True)
-        self._response_frames = FrameScanner(flows, read, self._fragments, is_request=False)
+        self._request_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=True)
+        self._response_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=False)
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
         self._pairing = RequestPairing(flows)
-        self._undecided = UndecidedFlows(flows, read, find_ends)
+        self._undecided = UndecidedFlows(flows, read, find_ends, settings)
 
     @property
     def client_ids(self) -> list[str]:
@@ -102,19 +111,17 @@ class FlowBuilder:
     def finish_flows(self) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
         exchanges = self._read_pieces(_NO_WINDOW, *self._connections.end_all())
-        self.flows.spread_unclean()
         return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
 
     def gaps(self) -> list[StreamGapRow]:
-        """The bytes that were lost or skipped in clean flows, in the order in which they were found."""
+        """The bytes that were lost or skipped, in the order in which they were found."""
         flows, found = self.flows, [*self._request_frames.gaps, *self._response_frames.gaps]
-        found = [gap for gap in found if not flows.unclean_reason[gap.flow]]
         moments = np.array([max(gap.completed_by, flows.decided_at[gap.flow]) for gap in found], dtype=np.int64)
         numbers = stream_pieces.packet_numbers(moments).tolist()
         return sort_gaps(gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True))
 
     def other_connections(self) -> list[OtherConnection]:
-        """The clean flows that are not read as Kafka, in the order of their ends."""
+        """The flows that are not read as Kafka, in the order of their ends."""
         return self._undecided.others.rows() if self.tls is None else self.tls.other_connections()
 
     def _read_pieces(self, window: FileWindow, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> ExchangeColumns:
@@ -138,4 +145,4 @@ class FlowBuilder:
         return pieces.select(is_client if is_request else ~is_client)
 
     def _limited_totals(self) -> LimitedTotals:
-        return LimitedTotals(self._pairing.waiting_count, self._undecided.held_size)
+        return LimitedTotals(self._pairing.waiting_count, self._undecided.held_size, self._connections.buffered_count)

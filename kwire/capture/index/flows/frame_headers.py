@@ -61,9 +61,8 @@ class HeaderReader:
         self._token_flows: set[int] = set()
 
     def read_requests(self, found: FoundFrames, base: int, data: bytes) -> RequestColumns:
-        """The requests of clean flows."""
-        clean = np.nonzero(self._flows.is_clean(found.frames.side >> 1))[0]
-        frames, have = found.frames.select(clean), found.have[clean]
+        """The requests that these frames are."""
+        frames, have = found
         requests = self._read_requests(frames._replace(size=have), base, data)
         is_damaged = have < frames.size
         if not bool(is_damaged.any()):
@@ -75,9 +74,8 @@ class HeaderReader:
         return self._mark_tokens(requests, have)
 
     def read_responses(self, found: FoundFrames, base: int, data: bytes) -> ResponseColumns:
-        """The responses of clean flows."""
-        clean = np.nonzero(self._flows.is_clean(found.frames.side >> 1))[0]
-        frames, have = found.frames.select(clean), found.have[clean]
+        """The responses that these frames are."""
+        frames, have = found
         ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
         ids[have < 4] = NO_ID
         return ResponseColumns(frames, ids, np.where(have < frames.size, DAMAGED, -1))

@@ -29,7 +29,6 @@ from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
 from kwire.capture.kafka.frame_extractor import MIDSTREAM_REASON
-from kwire.capture.options import FRAME_SIZE_MAX
 
 # The length field of a piece without one: no size is 4 more.
 _NO_HEAD = -5
@@ -38,9 +37,11 @@ _NO_HEAD = -5
 class FrameScanner:
     """Finds the frames of all streams of one kind, requests or responses; its state continues from span to span."""
 
-    def __init__(self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, *, is_request: bool) -> None:
-        """`read` reads the file by offset. Body fragments are added to `fragments`."""
-        self._context = ScanContext(flows, read, fragments, is_request=is_request)
+    def __init__(
+        self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, size_max: int, *, is_request: bool
+    ) -> None:
+        """`read` reads the file by offset. Body fragments are added to `fragments`. Args: size_max: of a frame."""
+        self._context = ScanContext(flows, read, fragments, size_max, is_request=is_request)
         self._partial = NO_PIECES
 
     @property
@@ -66,13 +67,13 @@ class FrameScanner:
         closing: the flows that end now. pending: returns the pending requests of a flow, for responses.
         """
         context = self._context
-        flows, context.window = context.flows, window
-        context.drop_unclean_searches()
+        context.window = window
         pieces, self._partial = self._with_partial(pieces, closing)
         if not len(pieces.side):
             return FoundFrames(NO_FRAMES, NO_NUMBERS)
         length, word = _read_heads(pieces, *window)
-        is_whole, is_cut = length + 4 == pieces.size, _find_cut_frames(pieces, length)
+        is_whole = length + 4 == pieces.size
+        is_cut = _find_cut_frames(pieces, length) & (length <= context.size_max)
         is_regular = is_whole | is_cut
         is_regular[1:] |= is_cut[:-1]
         firsts = find_groups(pieces.side)
@@ -91,7 +92,7 @@ class FrameScanner:
             if pending is not None:
                 scan.follow_responses(pending, word[first:stop])
             rest = scan.run(closing.get(side >> 1))
-            if rest is not None and flows.unclean_reason[side >> 1] == 0:
+            if rest is not None:
                 kept.append(rest)
         self._partial = concatenate_rows(self._partial, *kept)
         return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
@@ -108,7 +109,6 @@ class FrameScanner:
         partial = self._partial
         if not len(partial.side):
             return pieces, partial
-        partial = partial.select(self._context.flows.is_clean(partial.side >> 1))
         is_due = np.isin(partial.side, pieces.side)
         is_due |= np.isin(partial.side >> 1, np.array(list(closing), dtype=np.int64))
         merged = concatenate_rows(partial.select(is_due), pieces)
@@ -164,5 +164,5 @@ def _find_cut_frames(pieces: StreamPieces, length: Ints) -> Bools:
     out = np.zeros(len(length), dtype=np.bool_)
     is_rest = (pieces.at[1:] == SNAPLEN) & (pieces.side[1:] == pieces.side[:-1])
     is_exact = length[:-1] + 4 == pieces.size[:-1] + pieces.size[1:]
-    out[:-1] = is_rest & is_exact & (length[:-1] <= FRAME_SIZE_MAX) & (length[:-1] >= 4)
+    out[:-1] = is_rest & is_exact & (length[:-1] >= 4)
     return out

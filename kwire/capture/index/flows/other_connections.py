@@ -73,8 +73,8 @@ class OtherConnections:
             self._closed.append(connection._replace(detail=detail, completed_by=closing[number].number))
 
     def rows(self) -> list[OtherConnection]:
-        """The closed connections of clean flows, in the order of their ends."""
-        return sort_connections(each for each in self._closed if not self._flows.unclean_reason[each.flow])
+        """The closed connections, in the order of their ends."""
+        return sort_connections(self._closed)
 
 
 def sort_connections(rows: Iterable[OtherConnection]) -> list[OtherConnection]:

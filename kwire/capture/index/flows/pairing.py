@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 import numpy as np
 
@@ -28,8 +27,6 @@ from kwire.capture.index.flows.waiting_limits import WAITING_MAX, find_flows_ove
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MASK, moment_of
-
-_Messages = TypeVar("_Messages", RequestColumns, ResponseColumns)
 
 
 class RequestPairing:
@@ -65,9 +62,8 @@ class RequestPairing:
         order.
         """
         flows = self._flows
-        pending, requests = self._select_clean(self.pending), self._select_clean(requests)
-        asked = concatenate_rows(pending, requests)
-        answered = self._select_clean(concatenate_rows(self._orphans, responses))
+        pending = self.pending
+        asked, answered = concatenate_rows(pending, requests), concatenate_rows(self._orphans, responses)
         asked, matches = self._match(asked, len(pending.number), answered)
         waiting, overflow = limit_responses(answered, matches.waiting)
         one_way = np.nonzero(asked.expects_response == 0)[0]
@@ -109,14 +105,10 @@ class RequestPairing:
         ]
         return requests._replace(marks=marks), open_[~is_dropped], waiting[~is_left], pairs
 
-    def _select_clean(self, messages: _Messages) -> _Messages:
-        """Those of clean flows."""
-        return messages.select(np.nonzero(self._flows.is_clean(messages.frame.side >> 1))[0])
-
     def _match(
         self, requests: RequestColumns, old_count: int, responses: ResponseColumns
     ) -> tuple[RequestColumns, Matches]:
-        """Match the messages of clean flows; return the requests with their numbers and marks.
+        """Match the messages; return the requests with their numbers and marks.
 
         Args: old_count: of requests of earlier spans.
         """

@@ -30,7 +30,6 @@ from kwire.capture.kafka.frame_extractor import GAP_REASONS, INVALID_LENGTHS_MAX
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, FrameSearch, PartialFrameBudget
 from kwire.capture.kafka.heuristics import find_request
 from kwire.capture.model import Flow, StreamData
-from kwire.capture.options import FRAME_SIZE_MAX
 
 _DAMAGE_OF_CAUSE = {"lost": "gap", "snaplen": "snaplen", "tls": "gap"}
 
@@ -48,9 +47,12 @@ class OpenSearch:
 class ScanContext:
     """What the scans of all sides of one kind share. gaps: the bytes between frames that were lost or skipped."""
 
-    def __init__(self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, *, is_request: bool) -> None:
-        """`read` reads the file by offset. Body fragments are added to `fragments`."""
+    def __init__(
+        self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, size_max: int, *, is_request: bool
+    ) -> None:
+        """`read` reads the file by offset. Body fragments are added to `fragments`. Args: size_max: of a frame."""
         self.flows = flows
+        self.size_max = size_max
         self.is_request = is_request
         self.fragments = fragments
         self.budget = PartialFrameBudget()
@@ -67,15 +69,9 @@ class ScanContext:
     def open_search(self, side: int, begin: int) -> OpenSearch:
         """Open a search for the next frame of a side. Args: begin: the offset from which on it may be."""
         flow = Flow(((b"", 0), (b"", 1)), 0, "")
-        search = FrameSearch(flow, self.budget, is_request=self.is_request, size_max=FRAME_SIZE_MAX)
+        search = FrameSearch(flow, self.budget, is_request=self.is_request, size_max=self.size_max)
         opened = self.searches[side] = OpenSearch(search, flow, begin, begin)
         return opened
-
-    def drop_unclean_searches(self) -> None:
-        """Drop the searches of flows that are not clean; their payload is not held any more."""
-        sides = np.fromiter(self.searches, dtype=np.int64)
-        for side in sides[~self.flows.is_clean(sides >> 1)].tolist():
-            self.searches.pop(side).search.clear()
 
     def fragment_kind(self, *, is_cut: bool) -> int:
         """What is added to a side in `FragmentBuffer.side`. Args: is_cut: of frames that the snaplen cut."""
@@ -149,9 +145,6 @@ class SideScan:
             if place is None:
                 break
             index, skip = place
-        if self._context.flows.unclean_reason[self._side >> 1]:
-            self._drop_search()
-            return None
         if end is not None:
             self._close(index, skip, moment_of(end.number, CLOSED_FRAMES + (self._side & 1)), end.ts)
             return None
@@ -169,9 +162,10 @@ class SideScan:
             return missing + 1, 0
         if length is None:
             return None
-        if not 0 <= length <= FRAME_SIZE_MAX:
-            return self._reject_length(index, skip, length), 0
         end = begin + 4 + length
+        # A frame that is complete in one piece may be of any size.
+        if length < 0 or (length > self._context.size_max and end > ends[index]):
+            return self._reject_length(index, skip, length), 0
         last = index if end <= ends[index] else bisect_left(ends, end, index)
         if last >= len(ends):
             return None
@@ -183,7 +177,7 @@ class SideScan:
     def _reject_length(self, index: int, skip: int, length: int) -> int:
         """Start a search behind an invalid length; return the piece in which it ends."""
         context, begin = self._context, self._offsets[index] + skip
-        kind, detail = describe_length(length, FRAME_SIZE_MAX, is_request=context.is_request)
+        kind, detail = describe_length(length, context.size_max, is_request=context.is_request)
         last = bisect_left(self._ends, begin + 4, index)
         ts, offset = min(self._ts[index : last + 1]), begin - self._start
         self._search = context.open_search(self._side, begin)
@@ -211,10 +205,12 @@ class SideScan:
         """Whether a piece is exactly one frame, as a search would find, too."""
         if not self._is_regular[index : index + 1].any() or self._ats[index + 1 : index + 2] == [SNAPLEN]:
             return False
+        if self._sizes[index] - 4 > self._context.size_max:
+            return False
         if not self._context.is_request:
             return True
         payload = self._context.read(self._ats[index], self._sizes[index])
-        return find_request(payload, (0,), FRAME_SIZE_MAX) == 0
+        return find_request(payload, (0,), self._context.size_max) == 0
 
     def _add_gap(self, *gap: Any) -> None:
         """Add a row of `StreamGapRow` without its flow."""

@@ -31,9 +31,14 @@ from kwire.capture.index.streams.stream_pieces import (
     packet_number,
     piece_columns,
 )
-from kwire.capture.kafka.client_detection import NO_REQUEST, TLS_FAILED, ClientDetection, UndecidedBudget
+from kwire.capture.kafka.client_detection import (
+    NO_REQUEST,
+    TLS_FAILED,
+    ClientDetection,
+    DetectionSettings,
+    UndecidedBudget,
+)
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
-from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
@@ -54,12 +59,12 @@ class _Connection:
     with their moments. rows: the pieces of its plaintext while the client is not known. failure: why it is not read.
     """
 
-    def __init__(self, flow: Flow, first_packet: int, budget: UndecidedBudget) -> None:
+    def __init__(self, flow: Flow, first_packet: int, detection: ClientDetection) -> None:
         self.flow = flow
         self.first_packet = first_packet
         self.size = 0
         self.starts = [-1, -1]
-        self.detection = ClientDetection(flow, frozenset(), FRAME_SIZE_MAX, budget)
+        self.detection = detection
         self.session: TlsSession | None = None
         self.held: list[tuple[StreamEvent, int]] = []
         self.rows: list[PieceRow] = []
@@ -84,8 +89,11 @@ class TlsStreams:
     tls_flows: the numbers of these flows.
     """
 
-    def __init__(self, flows: FlowTable, read: ReadAt, find_ends: FindEnds, keys: KeyLog) -> None:
+    def __init__(
+        self, flows: FlowTable, read: ReadAt, find_ends: FindEnds, settings: DetectionSettings, keys: KeyLog
+    ) -> None:
         """`read` reads the capture by position."""
+        self._settings = settings
         self.plaintext = StoredPayload(Columns(), [], PLAINTEXT_BASE)
         self.tls_flows: set[int] = set()
         self._others: list[OtherConnection] = []
@@ -109,7 +117,7 @@ class TlsStreams:
         """
         self._rows, self._buffer, self._begin = [], bytearray(), self.plaintext.end
         flow = pieces.side >> 1
-        pieces = pieces.select(self._flows.is_clean(flow) & ~np.isin(flow, np.fromiter(self._skipped, dtype=np.int64)))
+        pieces = pieces.select(~np.isin(flow, np.fromiter(self._skipped, dtype=np.int64)))
         order = np.lexsort((pieces.offset, pieces.side, pieces.moment))
         for side, offset, size, at, ts, packet, moment in zip(*(c.tolist() for c in pieces.select(order)), strict=True):
             number = side >> 1
@@ -132,7 +140,8 @@ class TlsStreams:
         for number, end in closing.items():
             if number in self._connections:
                 self._close(number, end)
-        self._forget_unclean()
+        for number, connection in self._connections.items():
+            self._note_starts(number, connection)
         found, plaintext = piece_columns(self._rows), FileWindow(self._begin, bytes(self._buffer))
         self.plaintext.add_span(plaintext.data)
         return found.select(np.lexsort((found.offset, found.side))), plaintext
@@ -144,7 +153,8 @@ class TlsStreams:
         opener, epoch = int(flows.opener[number]), int(flows.epoch[number])
         starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
         model = Flow(ends, epoch, link, opener if opener >= 0 else None, starts_known=starts_known)
-        connection = self._connections[number] = _Connection(model, packet_number(moment), self._budget)
+        detection = ClientDetection(model, self._settings, self._budget)
+        connection = self._connections[number] = _Connection(model, packet_number(moment), detection)
         return connection
 
     def _start_side(self, side: int, connection: _Connection) -> None:
@@ -283,15 +293,8 @@ class TlsStreams:
 
     def other_connections(self) -> list[OtherConnection]:
         """The connections that cannot be read, in the order of their ends."""
-        return sort_connections(each for each in self._others if not self._flows.unclean_reason[each.flow])
-
-    def _forget_unclean(self) -> None:
-        """Note where frames begin; forget the flows that became unclean."""
-        for number, connection in list(self._connections.items()):
-            self._note_starts(number, connection)
-            if self._flows.unclean_reason[number]:
-                connection.detection.release()
-                del self._connections[number]
+        return sort_connections(self._others)
 
     def _note_starts(self, number: int, connection: _Connection) -> None:
+        """Note where frames begin."""
         self._flows.plain_starts_known[2 * number : 2 * number + 2] = connection.flow.starts_known

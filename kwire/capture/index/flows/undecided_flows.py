@@ -18,10 +18,9 @@ from kwire.capture.index.flows.other_connections import OtherConnections
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, NO_PIECES, StreamPieces, moment_of
-from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, UndecidedBudget
+from kwire.capture.kafka.client_detection import NO_REQUEST, ClientDetection, DetectionSettings, UndecidedBudget
 from kwire.capture.kafka.heuristics import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.model import Endpoint, Flow, MissingBytes, NonKafkaConnection, StreamData
-from kwire.capture.options import FRAME_SIZE_MAX
 
 # The size of a connection's first bytes that are checked.
 _FIRST_SIZE = 4 * REQUEST_HEAD
@@ -42,9 +41,10 @@ class _Undecided(NamedTuple):
 class UndecidedFlows:
     """Finds the clients of flows; its state continues from span to span."""
 
-    def __init__(self, flows: FlowTable, read: ReadAt, find_ends: FindEnds) -> None:
+    def __init__(self, flows: FlowTable, read: ReadAt, find_ends: FindEnds, settings: DetectionSettings) -> None:
         """`read` reads the file by offset."""
         self._flows = flows
+        self._settings = settings
         self._read = read
         self._window = FileWindow(0, b"")
         self._find_ends = find_ends
@@ -62,8 +62,7 @@ class UndecidedFlows:
         """
         flows, flow = self._flows, pieces.side >> 1
         self._window, self.held_size = window, self._budget.size
-        self._drop_unclean()
-        self.others.skip_pieces(pieces.select(flows.is_clean(flow) & (flows.detection[flow] == _OTHER)), window)
+        self.others.skip_pieces(pieces.select(flows.detection[flow] == _OTHER), window)
         self._check_first_bytes(pieces)
         numbers = np.unique(flow[flows.detection[flow] == _UNDECIDED])
         firsts, stops = np.searchsorted(flow, (numbers, numbers + 1))
@@ -73,17 +72,11 @@ class UndecidedFlows:
         ]
         found += [self._close(number, end) for number, end in closing.items() if number in self._undecided]
         self.others.close(closing)
-        pieces = pieces.select(flows.is_clean(flow) & (flows.detection[flow] == KAFKA) & ~np.isin(flow, numbers))
+        pieces = pieces.select((flows.detection[flow] == KAFKA) & ~np.isin(flow, numbers))
         if not found:
             return pieces
         pieces = concatenate_rows(pieces, *found)
         return pieces.select(np.lexsort((pieces.offset, pieces.side)))
-
-    def _drop_unclean(self) -> None:
-        """Drop the flows that became unclean for another reason; their payload is not held any more."""
-        numbers = np.fromiter(self._undecided, dtype=np.int64)
-        for number in numbers[~self._flows.is_clean(numbers)].tolist():
-            self._drop(number)
 
     def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows, whether they are a request from the side that opened the connection."""
@@ -93,16 +86,17 @@ class UndecidedFlows:
         for index in new[group_starts(flow[new])].tolist():
             side = int(pieces.side[index])
             number = side >> 1
-            is_known = side & 1 == flows.opener[number] and flows.starts_known[side]
+            is_known = side & 1 == flows.opener[number] and flows.starts_known[side] and not self._settings.ports
             first = self._read_first(pieces, index) if is_known else b""
-            is_plain = len(first) >= REQUEST_HEAD and not is_tls(first) and is_request(first, 0, FRAME_SIZE_MAX)
+            is_plain = len(first) >= REQUEST_HEAD and not is_tls(first)
+            is_plain = is_plain and is_request(first, 0, self._settings.size_max)
             flows.detection[number] = KAFKA if is_plain else _UNDECIDED
             if not is_plain:
                 opener = int(flows.opener[number])
                 starts_known = [bool(known) for known in flows.starts_known[2 * number : 2 * number + 2]]
                 ends, known_opener = self._find_ends(int(flows.pair[number])), opener if opener >= 0 else None
                 model = Flow(ends, 0, "", known_opener, starts_known=starts_known)
-                detection = ClientDetection(model, frozenset(), FRAME_SIZE_MAX, self._budget)
+                detection = ClientDetection(model, self._settings, self._budget)
                 self._undecided[number] = _Undecided(model, detection, [])
 
     def _read_first(self, pieces: StreamPieces, index: int) -> bytes:

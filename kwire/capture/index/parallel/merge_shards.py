@@ -21,7 +21,6 @@ from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
 from kwire.capture.index.parallel.shards import ShardFile, build_shard, number_flows
 from kwire.capture.index.scan.files import Source
-from kwire.capture.index.streams.flow_table import count_open_max
 
 
 def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> None:
@@ -75,8 +74,7 @@ def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> N
     others = sort_connections(other for shard in shards for other in shard.read_other_connections())
     flows: dict[str, Any] = {name: _merge_flow_column(shards, name) for name in FLOW_COLUMNS}
     flows["words"] = joined.words
-    open_max = count_open_max(*(_merge_flow_column(shards, name) for name in ("begin_packet", "closed_by")))
-    writer.write_end(flows, unanswered, end_fragments, gaps, others, open_max=open_max)
+    writer.write_end(flows, unanswered, end_fragments, gaps, others)
     writer.write_metadata(joined.index)
 
 

@@ -24,7 +24,7 @@ from kwire.capture.index.streams.flow_closing import PacketTimes
 # Headers are read up to this far after the start of a frame.
 _PADDING_SIZE = 64
 # Of each flow, what the merge needs.
-_FLOW_COLUMNS = (*column_schema.FLOW_COLUMNS, "numbered_in", "begin_packet", "end_packet", "closed_by")
+_FLOW_COLUMNS = (*column_schema.FLOW_COLUMNS, "numbered_in", "end_packet")
 
 
 def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:

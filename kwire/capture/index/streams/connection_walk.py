@@ -113,12 +113,11 @@ class ConnectionWalk:
         if flows.closed_by[before] >= 0:
             pair = flows.pair[before : before + 1]
             flow = int(flows.add_flows(pair, flows.epoch[before] + 1, self._numbered_in)[0])
-            flows.unclean_reason[flow] = flows.unclean_reason[before]
             self._flow = flow
         self._is_open = True
         flow = self._flow
         flows.beginning[flow] = BY_SYN if packet.flags & SYN else BY_DATA
-        flows.begin_packet[flow], flows.link[flow] = packet.number, packet.link
+        flows.link[flow] = packet.link
         self._streams = [self._load_stream(2 * flow), self._load_stream(2 * flow + 1)]
 
     def _add_times(self, ts: int) -> None:

@@ -41,10 +41,8 @@ class _SavedFlows:
         self._buffers = {side: buffer.copy() for side, buffer in buffers.items()}
 
     def select_irregular(self) -> Ints:
-        """The flows that are irregular, and were clean before the span."""
-        flows, numbers = self._flows, self._numbers
-        was_clean = self._rows["unclean_reason"].reshape(-1) == 0
-        irregular: Ints = numbers[was_clean & (flows.is_irregular[numbers] > 0)]
+        """The flows that are irregular."""
+        irregular: Ints = self._numbers[self._flows.is_irregular[self._numbers] > 0]
         return irregular
 
     def restore(self, chosen: Ints, buffers: dict[int, Buffer]) -> None:
@@ -95,15 +93,22 @@ class Connections:
             for number in irregular.tolist():
                 ends.pop(number, None)
             walked, more_ends = self._walk(irregular, headers, flow)
-            pieces = concatenate_rows(pieces.select(~np.isin(pieces.side >> 1, irregular)), walked)
-            pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
+            pieces = _merge_pieces(pieces.select(~np.isin(pieces.side >> 1, irregular)), walked)
             ends |= more_ends
-        self._reassembler.drop_buffers()
-        return self._close_streams(pieces, closing.sort_ends(ends))
+        ends = closing.sort_ends(ends)
+        pieces = self._close_streams(pieces, ends)
+        last = int(times.number[-1]) if len(times.number) else 0
+        return SpanStreams(_merge_pieces(pieces, self._reassembler.limit_buffers(last)), ends)
 
     def end_all(self) -> SpanStreams:
         """What is left of all flows at the end of the capture."""
-        return self._close_streams(stream_pieces.NO_PIECES, self._closing.end_all())
+        ends = self._closing.end_all()
+        return SpanStreams(self._close_streams(stream_pieces.NO_PIECES, ends), ends)
+
+    @property
+    def buffered_count(self) -> int:
+        """How many segments waited behind gaps at the end of the last span."""
+        return self._reassembler.buffered_count
 
     def _number_flows(self, headers: PacketHeaders, pair: Ints) -> Ints:
         """The flow of each packet, unless it is irregular; -1 for a packet that belongs to none.
@@ -131,10 +136,9 @@ class Connections:
         again = opened[flows.closed_by[self._latest[opened]] >= 0]
         before = self._latest[again]
         new = self._latest[again] = flows.add_flows(again, flows.epoch[before] + 1, 2 * self._span_count)
-        flows.unclean_reason[new] = flows.unclean_reason[before]
         new = self._latest[opened]
         flows.beginning[new] = np.where(headers.flags[first] & SYN, BY_SYN, BY_DATA)
-        flows.begin_packet[new], flows.link[new] = headers.number[first], headers.link[first]
+        flows.link[new] = headers.link[first]
         flow[rows] = self._latest[pair[rows]]
         strays = rows[rows < begin[pair[rows]]]
         for column, choose in ((flows.first_ts, np.minimum), (flows.last_ts, np.maximum)):
@@ -161,11 +165,16 @@ class Connections:
             ends |= walk.ends
         return stream_pieces.piece_columns(pieces), ends
 
-    def _close_streams(self, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> SpanStreams:
+    def _close_streams(self, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> StreamPieces:
         """Add what is left of the streams of flows that are closed."""
         numbers = np.array([end.number for end in closing.values()], dtype=np.int64)
         left = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
-        if len(left.side):
-            pieces = concatenate_rows(pieces, left)
-            pieces = pieces.select(np.lexsort((pieces.offset, pieces.side)))
-        return SpanStreams(pieces, closing)
+        return _merge_pieces(pieces, left)
+
+
+def _merge_pieces(pieces: StreamPieces, more: StreamPieces) -> StreamPieces:
+    """All of these pieces, by side and offset."""
+    if not len(more.side):
+        return pieces
+    pieces = concatenate_rows(pieces, more)
+    return pieces.select(np.lexsort((pieces.offset, pieces.side)))

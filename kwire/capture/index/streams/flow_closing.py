@@ -78,10 +78,9 @@ class FlowClosing:
         return ends
 
     def sort_ends(self, ends: dict[int, FlowEnd]) -> dict[int, FlowEnd]:
-        """The clean flows that are closed in a span, in the order of their ends."""
+        """The flows that are closed in a span, in the order of their ends."""
         flows = self._flows
-        read = [(flow, end) for flow, end in ends.items() if not flows.unclean_reason[flow]]
-        return dict(sorted(read, key=lambda item: (item[1].number, int(flows.end_packet[item[0]]), item[0])))
+        return dict(sorted(ends.items(), key=lambda item: (item[1].number, int(flows.end_packet[item[0]]), item[0])))
 
     def end_all(self) -> dict[int, FlowEnd]:
         """The flows that are open at the end of the capture, in the order of their numbers."""
@@ -91,7 +90,7 @@ class FlowClosing:
 
     def _select_read(self, flow: Ints) -> Ints:
         """Those of these flows of which something may be left."""
-        read: Ints = flow[self._flows.is_clean(flow) & (self._flows.beginning[flow] != UNSEEN)]
+        read: Ints = flow[self._flows.beginning[flow] != UNSEEN]
         return read
 
 

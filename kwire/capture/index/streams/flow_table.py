@@ -1,8 +1,6 @@
 """The flows of a capture: their state between spans, as columns by flow and by side.
 
-A flow is one connection; where ports are used again, a pair of endpoints has several. It is clean while columns can
-read it: it uses the Kafka protocol, with or without its beginning, and with or without lost and cut packets. Others
-have one of `UNCLEAN_REASONS`: the streaming pipeline reads all connections of their endpoints.
+A flow is one connection; where ports are used again, a pair of endpoints has several.
 """
 
 from __future__ import annotations
@@ -13,13 +11,6 @@ import numpy as np
 
 from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
-
-UNCLEAN_REASONS = (
-    "clean",
-    "disorder",  # more segments behind gaps than columns handle
-    "many",  # too many connections open at once
-)
-_NUMBER = {name: number for number, name in enumerate(UNCLEAN_REASONS)}
 
 UNSEEN, BY_SYN, BY_DATA = 0, 1, 2
 """How a connection begins: not seen yet; by a SYN; by data."""
@@ -42,14 +33,14 @@ def _by_side(initial: int) -> Ints:
 class FlowTable:
     """Columns by flow number, and by side number: twice the flow number, plus the side.
 
-    The class has the initial rows of one flow; each table has columns of its own. pair: of endpoints. epoch: how many
-    connections the pair had before. numbered_in: twice the span in which the flow got its number, and one more if
-    `connection_walk` gave it. opener: the side that opened the connection, then the client. begin_packet: the packet
-    that opens the connection. is_irregular: whether `connection_walk` reads its packets of the span. strays, data_ts:
-    `strays` and `last_data_ts` of `tcp.reassembly`, while the flow is irregular. detection: whether the client is known
-    (`undecided_flows`). decided_at: the moment at which it was found, if that was after its first bytes. closed_by: the
-    packet that shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is
-    known from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was decrypted, -1 for
+    The class has the initial rows of one flow; each table has columns of its own. pair: of endpoints. epoch: how
+    many connections the pair had before. numbered_in: twice the span in which the flow got its number, and one more
+    if `connection_walk` gave it. opener: the side that opened the connection, then the client. is_irregular:
+    whether `connection_walk` reads its packets of the span. strays, data_ts: `strays` and `last_data_ts` of
+    `tcp.reassembly`, while the flow is irregular. detection: whether the client is known (`undecided_flows`).
+    decided_at: the moment at which it was found, if that was after its first bytes. closed_by: the packet that
+    shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is known
+    from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was decrypted, -1 for
     other streams. known_from: the first packet for which the start is known. acked_ts, fin_ts: of the packets that
     showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
     """
@@ -63,10 +54,8 @@ class FlowTable:
     packets = _by_flow(0)
     size = _by_flow(0)
     link = _by_flow(-1)
-    unclean_reason = _by_flow(0)
     opener = _by_flow(-1)
     beginning = _by_flow(UNSEEN)
-    begin_packet = _by_flow(AFTER_CAPTURE)
     is_irregular = _by_flow(0)
     strays = _by_flow(0)
     data_ts = _by_flow(0)
@@ -110,28 +99,9 @@ class FlowTable:
         self.pair[flows], self.epoch[flows], self.numbered_in[flows] = pairs, epochs, numbered_in
         return flows
 
-    def mark_unclean(self, flows: Ints, reason: str) -> None:
-        """Mark these flows as not clean; the first reason of each flow is kept."""
-        if len(flows):
-            chosen = flows[self.unclean_reason[flows] == 0]
-            self.unclean_reason[chosen] = _NUMBER[reason]
-
-    def is_clean(self, flows: Ints) -> Bools:
-        """Whether each of these flows is clean so far."""
-        return cast("Bools", self.unclean_reason[flows] == 0)
-
     def is_regular(self, flows: Ints) -> Bools:
-        """Whether each of these flows is clean and not irregular."""
-        return cast("Bools", (self.unclean_reason[flows] == 0) & (self.is_irregular[flows] == 0))
-
-    def spread_unclean(self) -> None:
-        """Mark all connections of the endpoints of flows that are not clean, with the reason of the first of these."""
-        reasons, pairs = self.unclean_reason[: self._count], self.pair[: self._count]
-        unclean = np.nonzero(reasons)[0][::-1]
-        if len(unclean):
-            by_pair = np.zeros(int(pairs.max()) + 1, dtype=np.int64)
-            by_pair[pairs[unclean]] = reasons[unclean]
-            self.unclean_reason[: self._count] = np.where(reasons == 0, by_pair[pairs], reasons)
+        """Whether each of these flows is not irregular."""
+        return cast("Bools", self.is_irregular[flows] == 0)
 
     def copy_rows(self, flows: Ints) -> dict[str, Ints]:
         """The rows of these flows, for `restore_rows`."""
@@ -170,12 +140,5 @@ class FlowTable:
 
 
 # What a row keeps that is used again.
-_KEPT_COLUMNS = frozenset({"pair", "epoch", "numbered_in", "first_ts", "last_ts", "unclean_reason"})
+_KEPT_COLUMNS = frozenset({"pair", "epoch", "numbered_in", "first_ts", "last_ts"})
 _INITIAL_COLUMNS = {name: column for name, column in vars(FlowTable).items() if isinstance(column, np.ndarray)}
-
-
-def count_open_max(begin_packets: Ints, closed_by: Ints) -> int:
-    """The most connections that were open at once. Args: columns of `FlowTable`."""
-    # Of one packet, what it closes comes first.
-    changes = np.append(2 * begin_packets[begin_packets < AFTER_CAPTURE] + 1, 2 * closed_by[closed_by >= 0])
-    return int(np.cumsum(2 * (np.sort(changes) & 1) - 1).max(initial=0))

@@ -21,6 +21,7 @@ from kwire.capture.index.streams.flow_table import BY_DATA, RST_END, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segments, SideWalk, SpanPieces, Stream
 from kwire.capture.index.streams.stream_pieces import (
     AFTER_CAPTURE,
+    AFTER_GAP,
     CLOSED_STREAM,
     LOST,
     PieceRow,
@@ -38,20 +39,22 @@ from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MA
 _ADVANCE_MAX = 1 << 30
 # Added for each side in running maxima, so that none reaches into the next side: far above both.
 _SIDE_DISTANCE = 1 << 34
-# How many segments may wait behind gaps in all flows together.
-_BUFFERED_TOTAL_MAX = 500_000
+BUFFERED_TOTAL_MAX = 500_000
+"""How many segments may wait behind gaps in all flows together."""
 
 
 class Reassembler:
-    """Reassembles the streams of all clean flows; its state continues from span to span.
+    """Reassembles the streams of all flows; its state continues from span to span.
 
-    buffers: by side, what waits for the start of its stream, or behind a gap.
+    buffers: by side, what waits for the start of its stream, or behind a gap. buffered_count: how many segments did at
+    the end of the last span, before `BUFFERED_TOTAL_MAX` was applied.
     """
 
     def __init__(self, flows: FlowTable) -> None:
         """`flows` has where each stream continues."""
         self._flows = flows
         self.buffers: dict[int, Buffer] = {}
+        self.buffered_count = 0
         self._starts = StreamStarts(flows, self.buffers)
 
     def add_packets(self, headers: PacketHeaders, flow: Ints, packets: FlowPackets) -> StreamPieces:
@@ -89,11 +92,10 @@ class Reassembler:
         has_buffer = np.isin(sides, np.array(list(self.buffers), dtype=np.int64))
         for index in np.nonzero(is_short | has_buffer)[0].tolist():
             side = int(sides[index])
-            if flows.start_seq[side] < 0:
-                stream = start_stream(flows, side, self.buffers.pop(side), AFTER_CAPTURE)
+            is_started = flows.start_seq[side] >= 0
+            stream = self._open_stream(side, AFTER_CAPTURE)
+            if not is_started:
                 end[index] = stream.next
-            else:
-                stream = self._open_stream(side)
             moment = moment_of(int(numbers[index >> 1]), CLOSED_STREAM + (side & 1))
             while stream.buffer.segments:
                 stream.skip_gap(moment, rows)
@@ -129,17 +131,34 @@ class Reassembler:
                 self.buffers[stream.side] = stream.buffer
             flows.next_seq[stream.side], flows.last_data_ts[stream.side] = stream.next, stream.last_ts
 
-    def drop_buffers(self) -> None:
-        """Drop the buffers of flows that are not clean; of all flows, which become unclean, if they are too many."""
-        sides = np.array(list(self.buffers), dtype=np.int64)
-        if sum(len(buffer.segments) for buffer in self.buffers.values()) > _BUFFERED_TOTAL_MAX:
-            self._flows.mark_unclean(sides >> 1, "disorder")
-        for side in sides[~self._flows.is_clean(sides >> 1)].tolist():
-            del self.buffers[side]
+    def limit_buffers(self, number: int) -> StreamPieces:
+        """Give up gaps while more segments wait than may, those of the sides that have waited longest first.
 
-    def _open_stream(self, side: int) -> Stream:
-        """The stream of a side, with what is buffered of it."""
+        Args: number: the last packet of the span. Returns: the pieces that are complete by that.
+        """
+        flows, buffers, rows = self._flows, self.buffers, list[PieceRow]()
+        count = self.buffered_count = sum(len(buffer.segments) for buffer in buffers.values())
+        if count <= BUFFERED_TOTAL_MAX:
+            return stream_pieces.NO_PIECES
+        since = {side: min(segment.number for segment in buffer.segments) for side, buffer in buffers.items()}
+        for side in sorted(buffers, key=lambda side: (since[side], side)):
+            if count <= BUFFERED_TOTAL_MAX:
+                break
+            count -= len(buffers[side].segments)
+            stream, moment = self._open_stream(side, number + 1), moment_of(number, AFTER_GAP + (side & 1))
+            while stream.buffer.segments:
+                stream.skip_gap(moment, rows)
+            flows.next_seq[side], flows.last_data_ts[side] = stream.next, stream.last_ts
+        return stream_pieces.piece_columns(rows)
+
+    def _open_stream(self, side: int, known_from: int = 0) -> Stream:
+        """The stream of a side, with what is buffered of it; where its start is not known, it is from now on.
+
+        Args: known_from: the first packet for which it is.
+        """
         flows, buffer = self._flows, self.buffers.pop(side, None) or Buffer()
+        if flows.start_seq[side] < 0:
+            return start_stream(flows, side, buffer, known_from)
         return Stream(side, int(flows.next_seq[side]), int(flows.last_data_ts[side]), buffer)
 
 

@@ -8,7 +8,6 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from kwire.capture.index import build_index
 from kwire.capture.index.scan import scanner
 from kwire.capture.options import Options
 from tests.support.captures.capture_files import (
@@ -22,11 +21,11 @@ from tests.support.captures.index_captures import (
     TOGETHER,
     assert_rows_of_pipeline,
     copy_connections,
+    count_flows,
     join_captures,
     lose_packets,
     request_bytes,
     response_bytes,
-    unclean_reasons,
 )
 
 NAMES = ("aio", "ck", "kpy", "share", "txn")
@@ -73,8 +72,6 @@ def test_rows_of_generated_damage_are_those_of_the_pipeline(name: str, seed: int
 def test_rows_of_other_levels_are_those_of_the_pipeline(name: str, share: float, snaplen: int, level: str) -> None:
     capture = lose_packets(copy_connections(CAPTURES / f"small_{name}.pcap", 3), share, snaplen=snaplen)
 
-    # The others lost their first request, or began before the capture.
-    assert build_index(capture).is_clean.mean() > 0.8
     assert_rows_of_pipeline(capture, level, Options())
 
 
@@ -107,7 +104,7 @@ def test_a_flow_without_one_packet_is_read_by_columns_whichever_it_is() -> None:
     for first in range(0, len(damaged), TOGETHER):
         for captures in (damaged[first : first + 1], damaged[first : first + TOGETHER]):
             capture = join_captures(captures)
-            assert unclean_reasons(capture) == ["clean"] * len(captures), first
+            assert count_flows(capture) == len(captures), first
             assert_rows_of_pipeline(capture)
 
 
@@ -127,7 +124,7 @@ def test_a_segment_may_come_after_its_gap_was_given_up_in_an_earlier_span(span_s
             connection.send_responses(response_bytes(number))
         late = response._replace(ts=requests[-1].ts + 1)
         capture = build_pcap([*before, *rest, *requests, late, *connection.packets[answered:]])
-        assert unclean_reasons(capture) == ["clean"]
+        assert count_flows(capture) == 1
         assert_rows_of_pipeline(capture)
 
 

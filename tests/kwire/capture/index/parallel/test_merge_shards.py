@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import index
-from kwire.capture.index import index_writer
 from kwire.capture.index.flows import flow_builder, pairing, waiting_limits
 from kwire.capture.index.flows.message_columns import DROPPED, ExchangeColumns
 from kwire.capture.index.parallel import merge_shards
+from kwire.capture.index.streams import reassembly
+from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 from kwire.capture.kafka import client_detection
 from tests.support.captures.capture_files import build_pcap
-from tests.support.captures.index_captures import connection_with_exchanges, split_segment, tcp_payload
+from tests.support.captures.index_captures import connection_with_exchanges, keep_direction, split_segment, tcp_payload
 from tests.support.captures.range_indexes import (
     SPAN_SIZE,
     assert_indexes_equal,
@@ -51,7 +52,6 @@ def test_connections_that_began_before_the_capture_are_merged_from_their_shards(
 ) -> None:
     expected = index.build_index(midstream_connections)
 
-    assert expected.is_clean.mean() > 0.8
     assert_indexes_equal(build_by_size(midstream_connections, tmp_path, range_size, count), expected)
 
 
@@ -72,17 +72,25 @@ def test_the_limit_of_undecided_flows_is_checked_over_all_shards(
     expected = index.build_index(path)
 
     assert not before.others
-    assert bool(expected.is_clean.all())
     # Some clients are found earlier.
     assert len(expected.read_exchanges(-1)) < len(before.read_exchanges(-1))
     assert_indexes_equal(build_by_size(path, folder, SPAN_SIZE * 4, 3), expected)
 
 
-def test_the_connections_of_all_shards_together_may_exceed_the_limit(
-    many_connections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_limit_of_segments_behind_gaps_is_checked_over_all_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_writer, "OPEN_MAX", 5)
-    expected = index.build_index(many_connections)
+    connections = [connection_with_exchanges(30, port=40_000 + number).packets for number in range(6)]
+    # Nothing acknowledges the lost requests.
+    packets = [p for each in connections for p in keep_direction([*each[:5], *each[6:]], from_client=True)]
+    path, folder = tmp_path / "gaps.pcap", tmp_path / "work"
+    path.write_bytes(build_pcap(sorted(packets, key=lambda packet: packet.ts)))
+    folder.mkdir()
+    before = index.build_index(path)
+    monkeypatch.setattr(merge_shards, "LIMITS", flow_builder.LIMITS._replace(buffered_count=60))
+    monkeypatch.setattr(reassembly, "BUFFERED_TOTAL_MAX", 60)
+    expected = index.build_index(path)
 
-    assert "clean" not in {flow.unclean_reason for flow in expected.flows}
-    assert_indexes_equal(build_by_size(many_connections, tmp_path, SPAN_SIZE * 4, 3), expected)
+    ends, expected_ends = ({gap.completed_by for gap in each.gaps} for each in (before, expected))
+    assert min(expected_ends) < min(ends) == AFTER_CAPTURE
+    assert_indexes_equal(build_by_size(path, folder, SPAN_SIZE * 4, 3), expected)

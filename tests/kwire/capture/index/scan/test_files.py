@@ -43,7 +43,6 @@ def test_compressed_captures_are_read_by_columns_with_the_rows_of_the_plain_ones
         for source in (packed, packed.read_bytes()):
             opened = open_index(source)
             assert opened is not None
-            assert opened.is_clean.any()
             assert batch_rows(read_batches(source, options=Options(name="x"))) == batch_rows(
                 read_batches(plain, options=Options(name="x"))
             )

@@ -71,7 +71,6 @@ def reset(packet: CapturedPacket) -> CapturedPacket:
 def check_connections(packets: Sequence[CapturedPacket], *counts: int) -> list[dict[str, object]]:
     """The capture is read by columns. Returns: its rows. Args: counts: by epoch, the number of rows with a request."""
     capture = build_pcap(packets)
-    assert build_index(capture).is_clean.all()
     rows = assert_rows_of_pipeline(capture)
     epochs = [row["stream_epoch"] for row in rows if row["req_packet"] is not None]
     assert [epochs.count(epoch) for epoch in range(len(counts))] == list(counts)
@@ -136,7 +135,6 @@ def test_data_may_come_after_the_end_of_a_connection(end: str, pause_ns: int, sp
     other = later(connection(9, port=40_009).packets, rest, 10 * SECOND_NS)
 
     for capture in (build_pcap([*closed, *rest]), build_pcap([*closed, *rest, *other])):
-        assert build_index(capture).is_clean.all() or end == "fin"
         assert_rows_of_pipeline(capture)
 
 
@@ -175,7 +173,6 @@ def test_both_sides_may_open_a_connection_at_once(span_size: int) -> None:
     other = with_header(packets[1], flags=SYN)
     capture = build_pcap([packets[0], other, packets[1]._replace(ts=packets[1].ts + 1), *packets[2:]])
 
-    assert {flow.unclean_reason for flow in build_index(capture).flows} <= {"clean", "not_kafka"}
     assert_rows_of_pipeline(capture)
 
 
@@ -218,4 +215,4 @@ def test_a_flood_of_syns_needs_no_memory_for_each(span_size: int) -> None:
     index = build_index(capture)
 
     assert time.process_time() - start < 60
-    assert [(flow.epoch, flow.unclean_reason) for flow in index.flows] == [(count - 1, "clean")]
+    assert [flow.epoch for flow in index.flows] == [count - 1]

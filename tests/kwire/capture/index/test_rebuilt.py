@@ -1,4 +1,4 @@
-"""TLS connections are read by columns when their secrets are known, with the rows of the pipeline."""
+"""Connections that depend on secrets, ports or sizes of a reader are built again, with the rows of the pipeline."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture.index import build_index, write_sidecar
-from kwire.capture.index.decrypted import DecryptedIndex, decrypt_flows
-from kwire.capture.index.series import SeriesIndex
+from kwire.capture.index.rebuilt import RebuiltIndex, rebuild_flows
 from kwire.capture.options import Options
 from kwire.capture.reader import (
     collect_topic_names,
@@ -37,10 +36,13 @@ from tests.support.captures.capture_files import (
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
     batch_rows,
+    connection_with_exchanges,
+    count_flows,
     fragment_packet,
+    request_bytes,
+    response_bytes,
     split_segment,
     tcp_payload,
-    unclean_reasons,
 )
 from tests.support.captures.tls_captures import TlsConnection, TlsRecording, exchange_messages
 
@@ -69,8 +71,9 @@ def merge_connections(*numbers: int) -> TlsRecording:
 def read_kinds(capture: bytes, key_log: str) -> list[tuple[str, str]]:
     """For each flow, what it is in the index and in the decrypted one; all are read by columns."""
     found = build_index(capture)
-    assert unclean_reasons(capture) == ["clean"] * len(found.flows)
-    kinds = ({row.flow: row.kind for row in each.others} for each in (found, decrypt_flows(found, None, key_log)))
+    assert count_flows(capture) == len(found.flows)
+    rebuilt = rebuild_flows(found, None, Options(tls_keylog=key_log))
+    kinds = ({row.flow: row.kind for row in each.others} for each in (found, rebuilt))
     rows = ([each.get(number, "kafka") for number in range(len(found.flows))] for each in kinds)
     return list(zip(*rows, strict=True))
 
@@ -111,8 +114,8 @@ def test_without_secrets_nothing_is_decrypted(number: int) -> None:
     capture = build_pcap(record_connection(number).packets)
     found = build_index(capture)
 
-    assert decrypt_flows(found, None, "") is found
-    assert decrypt_flows(found, [], record_connection(number).key_log) is found
+    assert rebuild_flows(found, None, Options(tls_keylog="")) is found
+    assert rebuild_flows(found, [], Options(tls_keylog=record_connection(number).key_log)) is found
     assert len(assert_rows_of_pipeline(capture)) == 1
 
 
@@ -215,10 +218,10 @@ def test_neither_secrets_nor_plaintext_are_stored(tmp_path: Path) -> None:
     path = tmp_path / "tls.pcap"
     path.write_bytes(build_pcap(recording.packets))
     stored = build_index(path)
-    decrypted = decrypt_flows(stored, None, recording.key_log)
+    decrypted = rebuild_flows(stored, None, Options(tls_keylog=recording.key_log))
     write_sidecar(stored, tmp_path / "sidecar")
 
-    assert isinstance(decrypted, DecryptedIndex)
+    assert isinstance(decrypted, RebuiltIndex)
     with pytest.raises(TypeError):
         pickle.dumps(decrypted)
     sidecar = (tmp_path / "sidecar").read_bytes()
@@ -240,5 +243,40 @@ def test_a_connection_may_continue_in_the_next_file(tmp_path: Path) -> None:
     rows = batch_rows(read_flow_batches(indexes, None, "messages", options, columns=names))
     expected = make_record_batch(list(read_rows(build_pcap(recording.packets), "messages", options)), "messages", names)
 
-    assert decrypt_flows(SeriesIndex(indexes), None, recording.key_log).is_clean.all()
     assert rows == expected.to_pylist()
+
+
+def test_only_connections_that_a_port_may_change_are_built_again() -> None:
+    kafka, opened_by_broker = (CapturedConnection(("127.0.0.1", port)).open() for port in (40_000, 9_093))
+    for connection in (kafka, opened_by_broker):
+        connection.exchange(request_bytes(1), response_bytes(1))
+    capture = build_pcap([*kafka.packets, *opened_by_broker.packets])
+    found = build_index(capture)
+
+    assert rebuild_flows(found, None, Options(ports=frozenset({9_092, 9_093}))) is found
+    assert rebuild_flows(found, None, Options(ports=frozenset({9_092}))) is found
+    changed = rebuild_flows(found, None, Options(ports=frozenset({9_093})))
+    assert (changed.openers != found.openers).tolist() == [False, True]
+    assert rebuild_flows(found, [found.flows[0].key], Options(ports=frozenset({9_093}))) is found
+    for port in (9_092, 9_093):
+        assert_rows_of_pipeline(capture, options=Options(ports=frozenset({port}), sessions=False))
+
+
+@pytest.mark.parametrize(("size_max", "expected"), [(10, {"ok"}), (9, set())])
+def test_connections_whose_first_frame_is_above_the_size_of_a_reader_are_not_kafka(
+    size_max: int, expected: set[str]
+) -> None:
+    packets = [piece for each in connection_with_exchanges(20).packets for piece in split_segment(each, 9)]
+
+    rows = assert_rows_of_pipeline(build_pcap(packets), options=Options(frame_size_max=size_max))
+    assert {row["status"] for row in rows} == expected
+
+
+@pytest.mark.parametrize("segment_size", [9, 4_000])
+def test_a_frame_in_several_segments_is_skipped_above_the_size_of_a_reader(segment_size: int) -> None:
+    connection = connection_with_exchanges(3)
+    connection.exchange(request_bytes(3, "a" * 90), response_bytes(3)).exchange(request_bytes(4), response_bytes(4))
+    packets = [piece for each in connection.packets for piece in split_segment(each, segment_size)]
+
+    rows = assert_rows_of_pipeline(build_pcap(packets), options=Options(frame_size_max=50))
+    assert {row["status"] for row in rows} == ({"ok"} if segment_size > 100 else {"ok", "undecodable", "no_request"})

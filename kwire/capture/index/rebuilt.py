@@ -1,12 +1,13 @@
-"""An index with the exchanges of TLS connections, for a reader that has their secrets.
+"""An index of which some connections are built again for the options of a reader.
 
-Indexes store neither secrets nor plaintext. So the flows that speak TLS are built again, from their packets, when a
-reader is opened; what is found is merged with the index part by part, and its plaintext lies behind the file.
+Indexes store neither secrets nor plaintext, and know nothing of ports and sizes that a user names. So the connections
+that depend on these are built again, from their packets, when a reader is opened. What is found is merged with the
+index part by part; plaintext lies behind the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,45 +20,69 @@ from kwire.capture.index.flows.flow_builder import FlowBuilder
 from kwire.capture.index.flows.frame_columns import FileWindow, FrameColumns, sort_gaps
 from kwire.capture.index.flows.message_columns import ExchangeColumns, concatenate_exchanges, renumber_flows
 from kwire.capture.index.flows.other_connections import sort_connections
-from kwire.capture.index.flows.tls_streams import TlsStreams
+from kwire.capture.index.flows.tls_streams import PLAINTEXT_BASE, TlsStreams
 from kwire.capture.index.index_writer import IndexWriter
-from kwire.capture.index.model import FlowKey, Index
+from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.sparse import read_sparse
-from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile
-from kwire.capture.kafka.detection import may_decrypt
+from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
+from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, DetectionSettings, find_client_by_port
+from kwire.capture.kafka.detection import is_excluded, may_decrypt
+from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 
 
-def decrypt_flows(index: Index, flows: Collection[FlowKey] | None, key_log: str) -> Index:
-    """The index with the exchanges of those TLS connections that can be decrypted; the same index if none can.
+def rebuild_flows(index: Index, flows: Collection[FlowKey] | None, options: Options) -> Index:
+    """The index with the exchanges that a reader with these options finds; the same index if it has them.
 
-    Args: flows: those to read; None for all. key_log: secrets in addition to those of the file.
+    Args: flows: those to read; None for all.
     """
-    speaking_tls = [index.flows[row.flow] for row in index.others if row.kind == "tls"]
-    pairs = {flow.pair for flow in speaking_tls if flows is None or flow.key in flows}
-    if not pairs:
+
+    def number_pairs(found: Iterable[FlowInfo]) -> Ints:
+        read = [flow for flow in found if (flows is None or flow.key in flows) and not is_excluded(flow.key, options)]
+        return np.array(sorted({flow.pair for flow in read}), dtype=np.int64)
+
+    settings = DetectionSettings(options.ports, options.frame_size_max)
+    if settings != DEFAULT_SETTINGS:
+        pairs = number_pairs(_find_dependent_flows(index, settings))
+        index = RebuiltIndex(index, pairs, settings) if len(pairs) else index
+    pairs = number_pairs(index.flows[row.flow] for row in index.others if row.kind == "tls")
+    if not len(pairs):
         return index
-    keys = index.key_log(key_log)
-    return DecryptedIndex(index, np.array(sorted(pairs), dtype=np.int64), keys) if may_decrypt(keys) else index
+    keys = index.key_log(options.tls_keylog)
+    return RebuiltIndex(index, pairs, settings, keys) if may_decrypt(keys) else index
 
 
-class DecryptedIndex(Index):
-    """An index with the exchanges of decrypted flows. The constructor decrypts them."""
+def _find_dependent_flows(index: Index, settings: DetectionSettings) -> Iterator[FlowInfo]:
+    """The flows that may be something else with these settings."""
+    others, openers = {row.flow for row in index.others}, index.openers.tolist()
+    for number, flow in enumerate(index.flows):
+        # A port of a broker determines the client, even against the SYN, and may show that a connection is Kafka.
+        client = find_client_by_port(flow.key, settings.ports)
+        is_other_client = client is not None and client != openers[number]
+        if number in others or is_other_client or settings.size_max != DEFAULT_SETTINGS.size_max:
+            yield flow
 
-    def __init__(self, index: Index, pairs: Ints, keys: KeyLog) -> None:
-        """Args: pairs: the numbers of endpoints of which a connection speaks TLS, ascending."""
+
+class RebuiltIndex(Index):
+    """An index with some connections built again. The constructor builds them."""
+
+    def __init__(self, index: Index, pairs: Ints, settings: DetectionSettings, keys: KeyLog | None = None) -> None:
+        """Args: pairs: the numbers of endpoints of which a connection depends on the settings, or with `keys`, secrets
+        of TLS, of which one speaks TLS: only these are built again; ascending.
+        """
         self._index = index
         self._pairs = pairs
         self._own = Columns()
-        tls = self._build_columns(keys)
-        self._plaintext = tls.plaintext
+        tls = self._build_columns(settings, keys)
+        self._plaintext = StoredPayload(Columns(), [], PLAINTEXT_BASE) if tls is None else tls.plaintext
         # The same packets have the same connections.
         stored = _connection_keys(index.columns)
         order = np.argsort(stored)
         self._flows = order[np.searchsorted(stored[order], _connection_keys(self._own, pairs))]
-        self._own_tls_flows = np.array(sorted(tls.tls_flows), dtype=np.int64)
-        self.tls_flows = frozenset(self._flows[self._own_tls_flows].tolist())
+        self._built = np.arange(len(self._flows)) if tls is None else np.array(sorted(tls.tls_flows), dtype=np.int64)
+        self._replaced = self._flows[self._built]
+        self.tls_flows = frozenset(() if tls is None else self._replaced.tolist())
         super().__init__(index.source, self._merge_columns())
 
     @property
@@ -89,12 +114,14 @@ class DecryptedIndex(Index):
 
     def extents(self, part: int) -> list[Extent]:
         """The parts of the capture, and of the plaintext, that a span consists of."""
-        return [*self._index.extents(part), *(each for each in (self._plaintext.extents[part],) if each[1])]
+        return [*self._index.extents(part), *(each for each in self._plaintext.extents[part : part + 1] if each[1])]
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that a span completes, in the order of completion."""
         (stored_shifts, own_shifts), client_count = self._shifts, len(self._index.client_ids)
-        stored = _renumber_fragments(self._index.read_exchanges(part), *stored_shifts)
+        stored = self._index.read_exchanges(part)
+        stored = stored.select(np.nonzero(~np.isin(stored.flow, self._replaced))[0])
+        stored = _renumber_fragments(stored, *stored_shifts)
         own = _renumber_fragments(read_exchanges(self._own, part), *own_shifts)
         if not len(own):
             return stored
@@ -108,16 +135,16 @@ class DecryptedIndex(Index):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Raises: TypeError: plaintext stays in the process that decrypted it."""
-        raise TypeError("an index with plaintext cannot be stored")
+        raise TypeError("an index for the options of a reader cannot be stored")
 
-    def _build_columns(self, keys: KeyLog) -> TlsStreams:
+    def _build_columns(self, settings: DetectionSettings, keys: KeyLog | None) -> TlsStreams | None:
         """Build the connections of the endpoints from their packets."""
         index, writer, pairs = self._index, IndexWriter(self._own), self._pairs
         own_pairs = np.full(len(index.keys), -1, dtype=np.int64)
         own_pairs[pairs] = np.arange(len(pairs))
         file = index.open_file()
         try:
-            builder = FlowBuilder(file.read, lambda pair: index.keys[pairs[pair]], secrets=keys)
+            builder = FlowBuilder(file.read, lambda pair: index.keys[pairs[pair]], settings, secrets=keys)
             for part, extent in enumerate(index.spans):
                 packets = index.read_packets(part)
                 rows = np.nonzero(own_pairs[packets.pair] >= 0)[0]
@@ -131,17 +158,14 @@ class DecryptedIndex(Index):
         finally:
             file.close()
         writer.write_metadata({})
-        assert builder.tls is not None
         return builder.tls
 
     def _merge_columns(self) -> Columns:
         """The columns of the index, with those that differ replaced, and its metadata."""
         index, own, merged = self._index, self._own, _MergedColumns(self._index.columns)
-        own_flows = self._own_tls_flows
-        for name in ("unclean_reason", "opener"):
-            column = np.array(index.columns[f"flow.{name}"])
-            column[self._flows[own_flows]] = own[f"flow.{name}"][own_flows]
-            merged.add_column(f"flow.{name}", column)
+        opener = np.array(index.columns["flow.opener"])
+        opener[self._replaced] = own["flow.opener"][self._built]
+        merged.add_column("flow.opener", opener)
         parts = len(index.spans) + 1
         firsts = [columns["fragments.first"] for columns in (index.columns, own)]
         merged.add_column("fragments.first", sum(firsts[1:], firsts[0]))
@@ -155,11 +179,13 @@ class DecryptedIndex(Index):
         found = own.metadata
         gaps = [gap._replace(flow=int(self._flows[gap.flow])) for gap in found["gaps"]]
         others = [each._replace(flow=int(self._flows[each.flow])) for each in found["others"]]
-        left = [each for each in index.others if each.flow not in self.tls_flows]
+        replaced = frozenset(self._replaced.tolist())
+        left = [each for each in index.others if each.flow not in replaced]
+        left_gaps = [each for each in index.gaps if each.flow not in replaced]
         merged.metadata = {
             **index.columns.metadata,
             "client_ids": [*index.client_ids, *found["client_ids"]],
-            "gaps": sort_gaps([*index.gaps, *gaps]),
+            "gaps": sort_gaps([*left_gaps, *gaps]),
             "others": sort_connections([*left, *others]),
         }
         return merged
