@@ -1,4 +1,4 @@
-"""Build the session columns when all flows are clean: only messages that change sessions or name topics are decoded."""
+"""Build the session columns: only messages that change sessions or name topics are decoded, most of them in part."""
 
 from __future__ import annotations
 

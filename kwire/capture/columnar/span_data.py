@@ -106,7 +106,7 @@ class _Fragments(NamedTuple):
 
     @classmethod
     def of_part(cls, index: Index, part: int) -> _Fragments:
-        """The fragments of the frames that a span completes, except those of midstream flows."""
+        """The fragments of the frames that a span completes."""
         columns = index.columns
         at, size = (columns[f"{part}.fragments.{name}"].astype(np.int64) for name in ("at", "size"))
         return cls(int(columns["fragments.first"][part]), at, size)

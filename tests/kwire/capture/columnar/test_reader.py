@@ -62,7 +62,7 @@ def streamed_rows(source: Path | bytes, level: str, options: Options, names: Seq
 
 
 def columnar_rows(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
-    """The rows of the columnar reader, which uses the pipeline for flows that are not clean."""
+    """The rows of the columnar reader."""
     found = list(read_batches(source, level, options, columns=names))
     schema = make_record_batch([], level, selected_columns(level, names)).schema
     return pa.Table.from_batches(found, schema=schema)

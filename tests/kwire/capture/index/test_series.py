@@ -102,7 +102,7 @@ def test_every_column_of_real_captures_in_three_files(path: Path, tmp_path: Path
     assert read(found, None, "messages") == read_as_stream(found, None, "messages")
 
 
-def test_a_connection_that_continues_is_clean_in_each_later_file(tmp_path: Path) -> None:
+def test_a_connection_that_continues_is_one_flow_in_each_later_file(tmp_path: Path) -> None:
     found = indexes(tmp_path, connection_with_exchanges(60).close().packets, [41, 80, 101])
     whole = SeriesIndex(found)
 

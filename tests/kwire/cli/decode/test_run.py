@@ -93,7 +93,7 @@ def test_captures_of_every_kind_and_damage(
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("path", [FILES[0], SHARE], ids=lambda path: path.stem)
-def test_lines_of_clean_flows_are_in_order_among_lossy_flows(
+def test_lines_are_in_order_among_lossy_flows(
     path: Path, seed: int, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance, copy = random.Random(seed), tmp_path / "lossy.pcap"

@@ -78,7 +78,7 @@ ONE, OTHER = b"\1" * 16, b"\2" * 16
 
 
 def level_capture(add: Callable[[CapturedConnection, int], int], count: int = TOGETHER) -> bytes:
-    """A clean connection. Args: add: adds exchanges from a correlation id on, and returns how many; is called `count`
+    """One connection. Args: add: adds exchanges from a correlation id on, and returns how many; is called `count`
     times."""
     connection, number = CapturedConnection().open(), 0
     for _ in range(count):

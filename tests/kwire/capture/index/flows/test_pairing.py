@@ -35,8 +35,8 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ORPHANS_MAX", 2)
 
 
-def read_clean_rows(connection: CapturedConnection) -> list[Row]:
-    """The rows of both readers; columns read the flow."""
+def read_rows_of_one_flow(connection: CapturedConnection) -> list[Row]:
+    """The rows of both readers."""
     capture = build_pcap(connection.packets)
     assert count_flows(capture) == 1
     assert_rows_of_pipeline(capture, options=Options(sessions=False))
@@ -56,7 +56,7 @@ def test_open_requests_of_one_id_are_answered_in_their_order(span_size: int) -> 
     connection.send_responses(*map(response_bytes, (5, 6))).send_requests(request_bytes(5))
     connection.send_responses(*map(response_bytes, (5, 5, 5)))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     found = [(row["correlation_id"], row["status"], row["in_flight"], row["order_ok"]) for row in rows]
     assert found[1:4] == [(5, "ok", 0, True), (5, "ok", 1, False), (6, "ok", 2, True)]
@@ -70,7 +70,7 @@ def test_the_oldest_of_many_open_requests_are_dropped(span_size: int, limits: No
     connection = connection_with_exchanges(1).send_requests(*map(request_bytes, (1, 2, 1, 3)))
     connection.send_requests(*map(request_bytes, (4, 5))).send_responses(*map(response_bytes, (2, 3, 4, 5)))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     by_id = {row["correlation_id"]: row["status"] for row in rows if row["req_packet"] is not None}
     assert by_id == {0: "ok", 1: "no_response", 2: "no_response", 3: "ok", 4: "ok", 5: "ok"}
@@ -83,7 +83,7 @@ def test_the_oldest_of_many_early_responses_wait_no_more_for_their_requests(span
     connection = connection_with_exchanges(1).send_responses(*map(response_bytes, (1, 2, 1, 3)))
     connection.send_requests(*map(request_bytes, (1, 2, 3)))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     by_id = {row["correlation_id"]: row["status"] for row in rows if row["req_packet"] is not None}
     assert by_id == {0: "ok", 1: "ok", 2: "no_response", 3: "ok"}
@@ -97,7 +97,7 @@ def test_a_dropped_request_has_the_client_that_was_known_then(span_size: int, li
     # The third of these drops request 2, after it has named another software.
     connection.send_requests(request_bytes(5), api_versions(6, b"two"), request_bytes(7))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     names = {row["correlation_id"]: row["software_name"] for row in rows}
     assert (names[0], names[1], names[2], names[3], names[7]) == ("one", "one", "one", "two", "two")
@@ -130,7 +130,7 @@ def test_a_late_response_without_an_id_has_its_place_behind_the_requests_of_its_
         connection.send_requests(api_versions(number, b"n%d" % number))
     del connection.packets[lost]
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     (found,) = (row for row in rows if "too few for a response header" in str(row["issues"]))
     assert re.fullmatch(r"n6\d", str(found["software_name"]))

@@ -29,8 +29,8 @@ def handshake(connection: CapturedConnection, number: int, version: int = 0, mec
     connection.exchange(asked, encode_response(SaslHandshakeResponse(0, (mechanism,)), version, number))
 
 
-def read_clean_rows(connection: CapturedConnection) -> list[Row]:
-    """The rows of both readers, by their times; columns read the flow."""
+def read_rows_of_one_flow(connection: CapturedConnection) -> list[Row]:
+    """The rows of both readers, by their times."""
     capture = build_pcap(connection.packets)
     assert count_flows(capture) == 1
     assert_rows_of_pipeline(capture, "partitions", Options(sessions=False))
@@ -47,7 +47,7 @@ def test_tokens_are_paired_in_their_order(span_size: int) -> None:
     connection.exchange(FIRST, CHALLENGE).send_requests(PROOF).send_requests(b"").send_responses(VERIFIER, b"")
     connection.exchange(request_bytes(1, "me"), response_bytes(1))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     assert outcomes(rows) == [("SaslHandshake", "ok"), *[("SaslToken", "ok")] * 3, ("ListGroups", "ok")]
     assert [row["in_flight"] for row in rows] == [0, 0, 0, 1, 0]
@@ -63,7 +63,7 @@ def test_a_response_belongs_to_an_earlier_request_of_its_id_before_a_token(span_
     connection.send_requests(asked).send_requests(b"\0bob\0secret").send_requests(request_bytes(1, "me"))
     connection.send_responses(response_bytes(1), response_bytes(2), b"", response_bytes(1)).close()
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     assert outcomes(rows[1:]) == [
         ("ListGroups", "ok"),
@@ -79,7 +79,7 @@ def test_tokens_without_responses_end_with_their_connection(span_size: int) -> N
     handshake(connection, 0, mechanism="GSSAPI")
     connection.send_requests(b"\x60token" * 300).send_requests(b"\x60more").close()
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     assert outcomes(rows[1:]) == [("SaslToken", "no_response")] * 2
     assert "the connection was closed before an answer" in str(rows[1]["issues"])
@@ -90,7 +90,7 @@ def test_version_1_is_followed_by_requests(span_size: int) -> None:
     handshake(connection, 0, version=1)
     connection.send_requests(b"\x60token").exchange(request_bytes(1, "me"), response_bytes(1))
 
-    rows = read_clean_rows(connection)
+    rows = read_rows_of_one_flow(connection)
 
     assert [row["api_name"] for row in rows] == ["SaslHandshake", None, "ListGroups"]
 

@@ -1,4 +1,4 @@
-"""Segments that repeat bytes with other boundaries leave a flow clean; the bytes that were captured first are used."""
+"""Segments may repeat bytes with other boundaries; the bytes that were captured first are used."""
 
 from __future__ import annotations
 
