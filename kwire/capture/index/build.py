@@ -72,13 +72,17 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
         )
 
 
-def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words) -> None:
-    """Finish the flows, and write them with everything that follows the spans; `words` are those of `EndpointPairs`."""
-    end = builder.finish_flows()
+def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, *, plain_at: int = 0) -> bytes:
+    """Finish the flows, and write them with everything that follows the spans; return what was decrypted.
+
+    Args: words: those of `EndpointPairs`. plain_at: the position of what is decrypted.
+    """
+    end = builder.finish_flows(plain_at=plain_at)
     unanswered = renumber_client_ids(end.exchanges, writer.clients, builder.client_ids)
     flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(builder.flows)] for name in FLOW_COLUMNS}
-    rows = builder.gaps(), builder.other_connections()
+    rows = builder.take_gaps(), builder.take_others()
     writer.write_end({**flows, "words": words}, unanswered, end.fragments, *rows)
+    return end.plaintext
 
 
 def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:

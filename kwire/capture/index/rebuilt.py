@@ -20,7 +20,7 @@ from kwire.capture.index.flows.flow_builder import FlowBuilder
 from kwire.capture.index.flows.frame_columns import FileWindow, FrameColumns, sort_gaps
 from kwire.capture.index.flows.message_columns import ExchangeColumns, concatenate_exchanges, renumber_flows
 from kwire.capture.index.flows.other_connections import sort_connections
-from kwire.capture.index.flows.tls_streams import PLAINTEXT_BASE, TlsStreams
+from kwire.capture.index.flows.tls_streams import TlsStreams
 from kwire.capture.index.index_writer import IndexWriter
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.parallel.ranges import headers_from_columns
@@ -30,6 +30,9 @@ from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, DetectionSett
 from kwire.capture.kafka.detection import is_excluded, may_decrypt
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
+
+# The position of the first byte of the plaintext: behind every file, and what is stored of it.
+_PLAINTEXT_BASE = 1 << 61
 
 
 def rebuild_flows(index: Index, flows: Collection[FlowKey] | None, options: Options) -> Index:
@@ -74,8 +77,8 @@ class RebuiltIndex(Index):
         self._index = index
         self._pairs = pairs
         self._own = Columns()
+        self._plaintext = StoredPayload(Columns(), [], _PLAINTEXT_BASE)
         tls = self._build_columns(settings, keys)
-        self._plaintext = StoredPayload(Columns(), [], PLAINTEXT_BASE) if tls is None else tls.plaintext
         # The same packets have the same connections.
         stored = _connection_keys(index.columns)
         order = np.argsort(stored)
@@ -144,17 +147,23 @@ class RebuiltIndex(Index):
         own_pairs[pairs] = np.arange(len(pairs))
         file = index.open_file()
         try:
-            builder = FlowBuilder(file.read, lambda pair: index.keys[pairs[pair]], settings, secrets=keys)
+            plaintext = self._plaintext
+            read = CaptureBytes(file, plaintext).read
+            clear = keys is None
+            builder = FlowBuilder(read, lambda pair: index.keys[pairs[pair]], settings, secrets=keys, reads_clear=clear)
             for part, extent in enumerate(index.spans):
                 packets = index.read_packets(part)
                 rows = np.nonzero(own_pairs[packets.pair] >= 0)[0]
                 headers = headers_from_columns(packets._asdict(), rows)
                 ranges = headers.at, headers.at + headers.captured
                 window = FileWindow(extent[0], read_sparse(file.read, *extent, ranges))
-                result = builder.add_span(headers, own_pairs[packets.pair[rows]], window, index.packet_times(part))
+                times, at = index.packet_times(part), plaintext.end
+                result = builder.add_span(headers, own_pairs[packets.pair[rows]], window, times, plain_at=at)
+                plaintext.add_span(result.plaintext)
                 exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
                 writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
-            write_flows(writer, builder, index.columns["pair.words"].reshape(-1, 5)[pairs])
+            words = index.columns["pair.words"].reshape(-1, 5)[pairs]
+            plaintext.add_span(write_flows(writer, builder, words, plain_at=plaintext.end))
         finally:
             file.close()
         writer.write_metadata({})

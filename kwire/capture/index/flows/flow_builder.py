@@ -7,6 +7,7 @@ connections and the pieces of their streams (`connections`); frames (`frame_scan
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
     FileWindow,
     FragmentBuffer,
+    FrameColumns,
     MessageTimes,
     ReadAt,
     StreamGapRow,
@@ -24,7 +26,7 @@ from kwire.capture.index.flows.frame_columns import (
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import FrameScanner
 from kwire.capture.index.flows.message_columns import ExchangeColumns
-from kwire.capture.index.flows.other_connections import OtherConnection
+from kwire.capture.index.flows.other_connections import OtherConnection, sort_connections
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
 from kwire.capture.index.flows.tls_streams import TlsStreams
@@ -32,15 +34,13 @@ from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connections import Connections
+from kwire.capture.index.streams.connections import Connections, SpanStreams
 from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import BUFFERED_TOTAL_MAX
-from kwire.capture.index.streams.stream_pieces import StreamPieces
+from kwire.capture.index.streams.stream_pieces import NO_PIECES, StreamPieces, merge_pieces
 from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, UNDECIDED_TOTAL_MAX, DetectionSettings
 from kwire.capture.tls.key_log import KeyLog
-
-_NO_WINDOW = FileWindow(0, b"")
 
 
 class LimitedTotals(NamedTuple):
@@ -59,11 +59,16 @@ LIMITS = LimitedTotals(WAITING_MAX, UNDECIDED_TOTAL_MAX, BUFFERED_TOTAL_MAX)
 
 
 class SpanResult(NamedTuple):
-    """The result of one span: the exchanges that it completes, and body fragments."""
+    """The result of one span: the exchanges that it completes, and body fragments.
+
+    closing: the flows that are closed, in their order. plaintext: what was decrypted behind the window.
+    """
 
     exchanges: ExchangeColumns
     fragments: BodyFragments
     totals: LimitedTotals
+    closing: dict[int, FlowEnd]
+    plaintext: bytes
 
 
 class FlowBuilder:
@@ -76,12 +81,19 @@ class FlowBuilder:
         settings: DetectionSettings = DEFAULT_SETTINGS,
         *,
         secrets: KeyLog | None = None,
+        reads_clear: bool = True,
     ) -> None:
-        """`read` reads the capture by position. Args: secrets: only TLS connections are read; None to decrypt none."""
+        """`read` reads the capture, and what earlier spans decrypted, by position.
+
+        Args: secrets: of TLS; None to decrypt nothing. reads_clear: whether connections without TLS are read.
+        """
         self.flows = flows = FlowTable()
         self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, settings, secrets)
-        # Frames are found in what was decrypted.
-        read = read if self.tls is None else self.tls.plaintext.read
+        self._reads_clear = reads_clear
+        self._plaintext = FileWindow(0, b"")
+        self._read_before = read
+        if self.tls is not None:
+            read = self._read
         self._fragments = FragmentBuffer()
         self._connections = Connections(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=True)
@@ -96,39 +108,77 @@ class FlowBuilder:
         return self._headers.client_ids.texts
 
     def add_span(
-        self, headers: PacketHeaders, pair: Ints, window: FileWindow, times: PacketTimes | None = None
+        self,
+        headers: PacketHeaders,
+        pair: Ints,
+        window: FileWindow,
+        times: PacketTimes | None = None,
+        *,
+        plain_at: int = 0,
     ) -> SpanResult:
         """Add the packets of a span.
 
         Args: headers: in packet order; `ends` is not used. pair: by packet, the number of its endpoints, from 0 without
         gaps, in the order of first appearance. window: the part of the file in memory; other parts are read with
-        `read`. times: of all packets of the span; None if these are all.
+        `read`. times: of all packets of the span; None if these are all. plain_at: the position of the first byte that
+        is decrypted, which is behind the window if connections without TLS are read, too.
         """
         times = times or PacketTimes(headers.number, headers.ts)
-        exchanges = self._read_pieces(window, *self._connections.add_packets(headers, pair, times))
-        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
+        return self._read_streams(self._connections.add_packets(headers, pair, times), window, plain_at)
 
-    def finish_flows(self) -> SpanResult:
+    def finish_flows(self, *, plain_at: int = 0) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
-        exchanges = self._read_pieces(_NO_WINDOW, *self._connections.end_all())
-        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals())
+        return self._read_streams(self._connections.end_all(), FileWindow(plain_at, b""), plain_at)
 
-    def gaps(self) -> list[StreamGapRow]:
-        """The bytes that were lost or skipped, in the order in which they were found."""
-        flows, found = self.flows, [*self._request_frames.gaps, *self._response_frames.gaps]
+    def take_gaps(self) -> list[StreamGapRow]:
+        """Return the bytes that were lost or skipped since the last call, in the order in which they were found."""
+        flows, found = self.flows, [*self._request_frames.take_gaps(), *self._response_frames.take_gaps()]
         moments = np.array([max(gap.completed_by, flows.decided_at[gap.flow]) for gap in found], dtype=np.int64)
         numbers = stream_pieces.packet_numbers(moments).tolist()
         return sort_gaps(gap._replace(completed_by=number) for gap, number in zip(found, numbers, strict=True))
 
-    def other_connections(self) -> list[OtherConnection]:
-        """The flows that are not read as Kafka, in the order of their ends."""
-        return self._undecided.others.rows() if self.tls is None else self.tls.other_connections()
+    def take_others(self) -> list[OtherConnection]:
+        """Return the flows that are not read as Kafka and closed since the last call, in the order of their ends."""
+        others = self._undecided.others.take_closed() if self._reads_clear else []
+        return sort_connections([*others, *(self.tls.take_closed() if self.tls is not None else ())])
 
-    def _read_pieces(self, window: FileWindow, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> ExchangeColumns:
-        """The exchanges that these pieces complete, and those of flows that are closed."""
+    def held_ranges(self) -> Iterator[tuple[Ints, Ints]]:
+        """Positions and sizes of the bytes that later spans may read, other than those of `waiting_frames`."""
+        yield from self._connections.held_ranges()
+        for held in (*self._undecided.held_pieces(), self._request_frames.partial, self._response_frames.partial):
+            yield held.at, held.size
         if self.tls is not None:
-            pieces, window = self.tls.decrypt(pieces, window, closing)
-        pieces = self._undecided.decide(pieces, window, closing)
+            held = self.tls.held_pieces()
+            yield held.at, held.size
+
+    def waiting_frames(self) -> tuple[FrameColumns, FrameColumns]:
+        """The requests that wait for responses, and the responses that wait for requests."""
+        return self._pairing.waiting_frames()
+
+    def _read(self, at: int, size: int) -> bytes:
+        """Bytes of the capture, of what earlier spans decrypted, or of what this span did."""
+        return self._plaintext.read(at, size, self._read_before)
+
+    def _read_streams(self, streams: SpanStreams, window: FileWindow, plain_at: int) -> SpanResult:
+        """What the pieces of a span complete."""
+        pieces, closing = streams
+        plain, plaintext = NO_PIECES, b""
+        if self.tls is not None:
+            plain, plaintext = self.tls.decrypt(pieces, window, closing, plain_at)
+            is_tls = np.isin(pieces.side >> 1, np.fromiter(self.tls.tls_flows, dtype=np.int64))
+            pieces = pieces.select(~is_tls)
+            self._undecided.drop_flows(self.tls.tls_flows)
+            self._plaintext = FileWindow(plain_at, plaintext)
+        if self._reads_clear:
+            pieces = merge_pieces(self._undecided.decide(pieces, window, closing), plain)
+            window = FileWindow(window.base, window.data + plaintext) if plaintext else window
+        else:
+            pieces, window = plain, self._plaintext
+        exchanges = self._read_pieces(pieces, window, closing)
+        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals(), closing, plaintext)
+
+    def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
+        """The exchanges that these pieces complete, and those of flows that are closed."""
         asked = self._request_frames.scan(self._select_side(pieces, is_request=True), window, closing)
         requests = self._headers.read_requests(asked, *window)
 

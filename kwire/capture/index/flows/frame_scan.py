@@ -35,24 +35,27 @@ _NO_HEAD = -5
 
 
 class FrameScanner:
-    """Finds the frames of all streams of one kind, requests or responses; its state continues from span to span."""
+    """Finds the frames of all streams of one kind, requests or responses; its state continues from span to span.
+
+    partial: the pieces that belong to no complete frame yet.
+    """
 
     def __init__(
         self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, size_max: int, *, is_request: bool
     ) -> None:
         """`read` reads the file by offset. Body fragments are added to `fragments`. Args: size_max: of a frame."""
         self._context = ScanContext(flows, read, fragments, size_max, is_request=is_request)
-        self._partial = NO_PIECES
+        self.partial = NO_PIECES
 
     @property
     def is_request(self) -> bool:
         """Whether these are the frames of requests."""
         return self._context.is_request
 
-    @property
-    def gaps(self) -> list[StreamGapRow]:
-        """The bytes that were lost or skipped so far, other than those inside a frame."""
-        return self._context.gaps
+    def take_gaps(self) -> list[StreamGapRow]:
+        """Return the bytes that were lost or skipped since the last call, other than those inside a frame."""
+        gaps, self._context.gaps = self._context.gaps, []
+        return gaps
 
     def scan(
         self,
@@ -68,7 +71,7 @@ class FrameScanner:
         """
         context = self._context
         context.window = window
-        pieces, self._partial = self._with_partial(pieces, closing)
+        pieces, self.partial = self._with_partial(pieces, closing)
         if not len(pieces.side):
             return FoundFrames(NO_FRAMES, NO_NUMBERS)
         length, word = _read_heads(pieces, *window)
@@ -94,7 +97,7 @@ class FrameScanner:
             rest = scan.run(closing.get(side >> 1))
             if rest is not None:
                 kept.append(rest)
-        self._partial = concatenate_rows(self._partial, *kept)
+        self.partial = concatenate_rows(self.partial, *kept)
         return self._build(pieces, (is_whole & is_regular, is_cut & is_regular), length, rows)
 
     def _begin_sides(self, sides: Ints) -> None:
@@ -106,7 +109,7 @@ class FrameScanner:
 
     def _with_partial(self, pieces: StreamPieces, closing: Mapping[int, FlowEnd]) -> tuple[StreamPieces, StreamPieces]:
         """The pieces with those of the incomplete frames that they continue, or that end; and those of all others."""
-        partial = self._partial
+        partial = self.partial
         if not len(partial.side):
             return pieces, partial
         is_due = np.isin(partial.side, pieces.side)

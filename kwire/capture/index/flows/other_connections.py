@@ -72,9 +72,10 @@ class OtherConnections:
             detail = describe_tls(connection.detail, first_bytes) if connection.kind == "tls" else connection.detail
             self._closed.append(connection._replace(detail=detail, completed_by=closing[number].number))
 
-    def rows(self) -> list[OtherConnection]:
-        """The closed connections, in the order of their ends."""
-        return sort_connections(self._closed)
+    def take_closed(self) -> list[OtherConnection]:
+        """Return the connections that were closed since the last call."""
+        closed, self._closed = self._closed, []
+        return closed
 
 
 def sort_connections(rows: Iterable[OtherConnection]) -> list[OtherConnection]:

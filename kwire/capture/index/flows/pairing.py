@@ -53,6 +53,10 @@ class RequestPairing:
         early = MessageTimes(orphans.frame.completed_by, orphans.correlation_id, orphans.frame.end_ts)
         return PendingRequests(asked, early, found)
 
+    def waiting_frames(self) -> tuple[FrameColumns, FrameColumns]:
+        """The requests that wait for responses, and the responses that wait for requests."""
+        return self.pending.frame, self._orphans.frame
+
     def pair(
         self, requests: RequestColumns, responses: ResponseColumns, closing: dict[int, FlowEnd]
     ) -> ExchangeColumns:

@@ -1,7 +1,7 @@
 """Decrypt the streams of TLS connections: their pieces become pieces of the plaintext, which take the same way behind.
 
-A connection is decrypted by `TlsSession`, and its client found by `ClientDetection`, as in the streaming pipeline. The
-plaintext is appended to a store of this process, and has positions behind those of every file.
+A connection is decrypted by `TlsSession`, and its client found by `ClientDetection`. The plaintext gets positions that
+the capture does not have.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
-from kwire.capture.index.flows.other_connections import OtherConnection, sort_connections
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.flows.undecided_flows import KAFKA, FindEnds
 from kwire.capture.index.scan.packet_headers import LINK_NAMES
-from kwire.capture.index.stored_payload import StoredPayload
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import (
@@ -44,8 +42,6 @@ from kwire.capture.tls.key_log import KeyLog
 if TYPE_CHECKING:
     from kwire.capture.tls.tls_session import TlsSession
 
-PLAINTEXT_BASE = 1 << 61
-"""The position of the first byte of the plaintext."""
 _PLACES = {cause: place for place, cause in CAUSES.items()}
 
 StreamEvent = StreamData | MissingBytes
@@ -94,7 +90,6 @@ class TlsStreams:
     ) -> None:
         """`read` reads the capture by position."""
         self._settings = settings
-        self.plaintext = StoredPayload(Columns(), [], PLAINTEXT_BASE)
         self.tls_flows: set[int] = set()
         self._others: list[OtherConnection] = []
         self._skipped: set[int] = set()
@@ -106,16 +101,17 @@ class TlsStreams:
         self._connections: dict[int, _Connection] = {}
         self._rows: list[PieceRow] = []
         self._buffer = bytearray()
-        self._begin = PLAINTEXT_BASE
+        self._begin = 0
 
     def decrypt(
-        self, pieces: StreamPieces, window: FileWindow, closing: Mapping[int, FlowEnd]
-    ) -> tuple[StreamPieces, FileWindow]:
+        self, pieces: StreamPieces, window: FileWindow, closing: Mapping[int, FlowEnd], begin: int
+    ) -> tuple[StreamPieces, bytes]:
         """The pieces of the plaintext that these pieces complete, by side and offset, and the plaintext of the span.
 
-        Args: pieces: of a span. window: the part of the file in memory. closing: the flows that end now.
+        Args: pieces: of a span. window: the part of the file in memory. closing: the flows that end now. begin: the
+        position of the plaintext.
         """
-        self._rows, self._buffer, self._begin = [], bytearray(), self.plaintext.end
+        self._rows, self._buffer, self._begin = [], bytearray(), begin
         flow = pieces.side >> 1
         pieces = pieces.select(~np.isin(flow, np.fromiter(self._skipped, dtype=np.int64)))
         order = np.lexsort((pieces.offset, pieces.side, pieces.moment))
@@ -142,9 +138,8 @@ class TlsStreams:
                 self._close(number, end)
         for number, connection in self._connections.items():
             self._note_starts(number, connection)
-        found, plaintext = piece_columns(self._rows), FileWindow(self._begin, bytes(self._buffer))
-        self.plaintext.add_span(plaintext.data)
-        return found.select(np.lexsort((found.offset, found.side))), plaintext
+        found = piece_columns(self._rows)
+        return found.select(np.lexsort((found.offset, found.side))), bytes(self._buffer)
 
     def _open(self, number: int, moment: int) -> _Connection:
         """The connection of a flow whose first piece comes."""
@@ -291,9 +286,14 @@ class TlsStreams:
         self._connections.pop(number).detection.release()
         self._skipped.add(number)
 
-    def other_connections(self) -> list[OtherConnection]:
-        """The connections that cannot be read, in the order of their ends."""
-        return sort_connections(self._others)
+    def take_closed(self) -> list[OtherConnection]:
+        """Return the connections that cannot be read and were closed since the last call."""
+        others, self._others = self._others, []
+        return others
+
+    def held_pieces(self) -> StreamPieces:
+        """The pieces of the plaintext of connections whose client is not known."""
+        return piece_columns([row for connection in self._connections.values() for row in connection.rows])
 
     def _note_starts(self, number: int, connection: _Connection) -> None:
         """Note where frames begin."""

@@ -7,7 +7,7 @@ pairs have the moments of their pieces all the same; only what they complete is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +77,15 @@ class UndecidedFlows:
             return pieces
         pieces = concatenate_rows(pieces, *found)
         return pieces.select(np.lexsort((pieces.offset, pieces.side)))
+
+    def drop_flows(self, numbers: Collection[int]) -> None:
+        """Do not decide these flows, which are read in another way."""
+        for number in self._undecided.keys() & numbers:
+            self._undecided.pop(number).detection.release()
+
+    def held_pieces(self) -> list[StreamPieces]:
+        """The pieces of flows whose client is not known."""
+        return [pieces for undecided in self._undecided.values() for pieces in undecided.held]
 
     def _check_first_bytes(self, pieces: StreamPieces) -> None:
         """Check the first bytes of new flows, whether they are a request from the side that opened the connection."""

@@ -55,8 +55,8 @@ def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
         for name in _FLOW_COLUMNS:
             columns.add_column(f"flow.{name}", getattr(flows, name)[: len(flows)])
         columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
-        others = builder.other_connections()
-        columns.metadata = {"client_ids": builder.client_ids, "gaps": builder.gaps(), "others": others}
+        others = builder.take_others()
+        columns.metadata = {"client_ids": builder.client_ids, "gaps": builder.take_gaps(), "others": others}
 
 
 class ShardFile:

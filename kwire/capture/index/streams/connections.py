@@ -7,11 +7,12 @@ what the span has changed of it is restored, and `connection_walk` reads its pac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows, find_groups
+from kwire.capture.index.arrays import NO_NUMBERS, Ints, find_groups
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
 from kwire.capture.index.streams.connection_walk import ConnectionWalk, WalkedPacket
@@ -93,12 +94,12 @@ class Connections:
             for number in irregular.tolist():
                 ends.pop(number, None)
             walked, more_ends = self._walk(irregular, headers, flow)
-            pieces = _merge_pieces(pieces.select(~np.isin(pieces.side >> 1, irregular)), walked)
+            pieces = stream_pieces.merge_pieces(pieces.select(~np.isin(pieces.side >> 1, irregular)), walked)
             ends |= more_ends
         ends = closing.sort_ends(ends)
         pieces = self._close_streams(pieces, ends)
         last = int(times.number[-1]) if len(times.number) else 0
-        return SpanStreams(_merge_pieces(pieces, self._reassembler.limit_buffers(last)), ends)
+        return SpanStreams(stream_pieces.merge_pieces(pieces, self._reassembler.limit_buffers(last)), ends)
 
     def end_all(self) -> SpanStreams:
         """What is left of all flows at the end of the capture."""
@@ -109,6 +110,13 @@ class Connections:
     def buffered_count(self) -> int:
         """How many segments waited behind gaps at the end of the last span."""
         return self._reassembler.buffered_count
+
+    def held_ranges(self) -> Iterator[tuple[Ints, Ints]]:
+        """Positions and sizes of the segments that wait."""
+        for buffer in self._reassembler.buffers.values():
+            rows = [(segment.at, segment.size) for segment in buffer.segments if segment.size]
+            at, size = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+            yield at, size
 
     def _number_flows(self, headers: PacketHeaders, pair: Ints) -> Ints:
         """The flow of each packet, unless it is irregular; -1 for a packet that belongs to none.
@@ -169,12 +177,4 @@ class Connections:
         """Add what is left of the streams of flows that are closed."""
         numbers = np.array([end.number for end in closing.values()], dtype=np.int64)
         left = self._reassembler.close_streams(np.array(list(closing), dtype=np.int64), numbers)
-        return _merge_pieces(pieces, left)
-
-
-def _merge_pieces(pieces: StreamPieces, more: StreamPieces) -> StreamPieces:
-    """All of these pieces, by side and offset."""
-    if not len(more.side):
-        return pieces
-    pieces = concatenate_rows(pieces, more)
-    return pieces.select(np.lexsort((pieces.offset, pieces.side)))
+        return stream_pieces.merge_pieces(pieces, left)

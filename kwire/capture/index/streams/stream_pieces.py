@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints
+from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows
 
 LOST, SNAPLEN, UNREADABLE = -1, -2, -3
 """The place of bytes that the capture lacks, by cause."""
@@ -65,6 +65,16 @@ class StreamPieces(NamedTuple):
 
 
 NO_PIECES = StreamPieces(*[NO_NUMBERS] * 7)
+
+
+def merge_pieces(pieces: StreamPieces, more: StreamPieces) -> StreamPieces:
+    """All of these pieces, by side and offset. Args: pieces: in this order already."""
+    if not len(more.side):
+        return pieces
+    pieces = concatenate_rows(pieces, more)
+    return pieces.select(np.lexsort((pieces.offset, pieces.side)))
+
+
 PieceRow = tuple[int, int, int, int, int, int, int]
 """One row of `StreamPieces`."""
 
