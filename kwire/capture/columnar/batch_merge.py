@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,30 +43,20 @@ def row_batch(rows: list[Row], columns: Sequence[str], first: int = 0) -> RowBat
     return RowBatch(make_record_batch(rows, "messages", columns), times, positions)
 
 
-class PendingOutcomes:
-    """Outcomes that are no exchanges, taken in parts, because their rows may not fit into memory."""
+def divide_outcomes(outcomes: Iterator[Outcome]) -> Iterator[tuple[list[Outcome], int]]:
+    """The outcomes in lists, because their rows may not fit into memory.
 
-    def __init__(self, outcomes: Iterator[Outcome]) -> None:
-        """`outcomes` are in the order of their times, within a window of outcomes."""
-        self._outcomes = outcomes
-        self._next = next(outcomes, None)
-        self._reached = 0
-
-    def outcomes_until(self, until: int) -> Iterator[tuple[list[Outcome], int]]:
-        """The outcomes up to a time, in lists, each with the time up to which all of them have been returned.
-
-        At least one list is returned; it may be empty.
-        """
-        outcomes: list[Outcome] = []
-        while self._next is not None and sort_key(self._next)[0] <= until:
-            if len(outcomes) == ROWS_MAX:
-                # The maximum, because times may go backwards.
-                self._reached = max(self._reached, *(sort_key(outcome)[0] for outcome in outcomes))
-                yield outcomes, self._reached
-                outcomes = []
-            outcomes.append(self._next)
-            self._next = next(self._outcomes, None)
-        yield outcomes, NO_TIME_LIMIT
+    At least one list is returned; it may be empty. Each has the time up to which all outcomes have been returned.
+    Args: outcomes: in the order of their times, within a window of outcomes.
+    """
+    reached = 0
+    taken = list(islice(outcomes, ROWS_MAX))
+    while len(taken) == ROWS_MAX:
+        # The maximum, because times may go backwards.
+        reached = max(reached, *(sort_key(outcome)[0] for outcome in taken))
+        yield taken, reached
+        taken = list(islice(outcomes, ROWS_MAX))
+    yield taken, NO_TIME_LIMIT
 
 
 class BatchSorter:

@@ -17,11 +17,11 @@ from kwire.capture.kafka.sasl import find_principal
 from kwire.capture.model import Flow, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kwire.capture.columnar.body_reader import BodyReader
-    from kwire.capture.index import Index
-    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.columnar.flow_selection import FlowSelection
+    from kwire.capture.index.arrays import Ints
     from kwire.capture.index.flows.frame_columns import FrameColumns
     from kwire.capture.index.flows.message_columns import ExchangeColumns
 
@@ -33,23 +33,27 @@ _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 class ClientMap:
     """The client of each flow: what is known of it, from which position of the capture on."""
 
-    def __init__(self, index: Index, chosen: Bools, decoder: MessageDecoder, bodies: BodyReader) -> None:
-        """Search the exchanges of the chosen flows."""
+    def __init__(self, selection: FlowSelection, decoder: MessageDecoder, bodies: BodyReader) -> None:
+        """There are none yet. Args: selection: the flows that are read."""
+        self._selection = selection
         self._decoder = decoder
         self._bodies = bodies
         self._positions: dict[int, list[tuple[int, int]]] = {}
         self._clients: dict[int, list[Client]] = {}
         self._mechanisms: dict[int, list[tuple[tuple[int, int], str]]] = {}
+
+    def add_exchanges(self, parts: Iterable[ExchangeColumns]) -> None:
+        """Find the clients that these exchanges show, and those before."""
         identifying: dict[int, list[_IdentifyingExchange]] = {}
-        for part in (*range(len(index.spans)), -1):
-            exchanges = index.read_exchanges(part)
+        for exchanges in parts:
             request = exchanges.request
             is_identifying = np.isin(request.api_key, IDENTIFYING_API_KEYS) | ((request.marks & TOKEN) > 0)
-            chosen_rows = np.nonzero(is_identifying & chosen[exchanges.flow])[0]
-            for flow, row in _exchange_rows(exchanges.select(chosen_rows)):
+            rows = np.nonzero(is_identifying)[0]
+            rows = rows[self._selection.includes(exchanges.flow[rows])]
+            for flow, row in _exchange_rows(exchanges.select(rows)):
                 identifying.setdefault(flow, []).append(row)
-        for flow, rows in identifying.items():
-            self._track_client(flow, sorted(rows))
+        for flow, found in identifying.items():
+            self._track_client(flow, sorted(found))
 
     def client_at(self, flow: int, moment: int, offset: int) -> Client:
         """What is known of the client of a flow at a place, as of `completing_places`."""
@@ -73,7 +77,8 @@ class ClientMap:
         return clients[0], self._positions[flow][0] if len(clients) == 1 else (-1, -1)
 
     def _track_client(self, flow: int, rows: list[_IdentifyingExchange]) -> None:
-        client, mechanism = Client(), None
+        client = self._clients[flow][-1] if flow in self._clients else _NO_CLIENT
+        mechanism = self._mechanisms[flow][-1][1] if flow in self._mechanisms else None
         for position, api_key, request_range, response_range, completing_place in rows:
             frame = self._read_frame(request_range, is_request=True)
             if api_key < 0:
@@ -89,7 +94,9 @@ class ClientMap:
                 continue
             if api_key == _SASL_HANDSHAKE:
                 mechanism = str(getattr(body, "mechanism", ""))
-                self._mechanisms.setdefault(flow, []).append((position, mechanism))
+                found = self._mechanisms.setdefault(flow, [])
+                # A request is found again with its response.
+                found += [(position, mechanism)] if (position, mechanism) not in found[-1:] else []
             elif api_key == API_VERSIONS and request.version >= 3:
                 name, version = getattr(body, "client_software_name", ""), getattr(body, "client_software_version", "")
                 client = replace(client, software_name=name or None, software_version=version or None)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.columnar.clients import completing_places
 from kwire.capture.index.flows.message_columns import DROPPED, DUPLICATE, TOKEN
-from kwire.capture.index.streams.flow_table import END_REASONS
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.exchange_pairing import (
     NO_RESPONSE_REASONS,
@@ -75,7 +74,7 @@ class ExchangeBuilder:
                 response = self._decoder.decode_response(frame, request)
                 response.order_ok = bool(order_ok)
         elif expects_response:
-            reason = "many" if marks & DROPPED else END_REASONS[int(self._index.columns["flow.end_reason"][number])]
+            reason = "many" if marks & DROPPED else self._index.flow(number).end_reason
             request.add_issue("no_response", NO_RESPONSE_REASONS[reason])
         return Exchange(flow, client, request, response)
 
@@ -92,8 +91,7 @@ class ExchangeBuilder:
         """A flow by its number."""
         flow = self._flows.get(number)
         if flow is None:
-            info = self._index.flows[number]
-            opener = int(self._index.openers[number])
+            info, opener = self._index.flow(number), self._index.opener(number)
             flow = Flow(info.key, info.epoch, info.link, opener, opener, starts_known=[True, True], kind="kafka")
             flow.is_tls = number in self._index.tls_flows
             self._flows[number] = flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from kwire import registry
 from kwire.capture.columnar.clients import completing_places
 from kwire.capture.index.flows.frame_headers import first_flexible_versions
-from kwire.capture.model import CONNECTION_VALUES, Flow
+from kwire.capture.model import CONNECTION_VALUES
 from kwire.capture.rows.column import HEADER_PHASES, Phase
 from kwire.capture.rows.columns import arrow_schema, message_columns
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kwire.capture.index import Index
     from kwire.capture.index.arrays import Bools, Ints
     from kwire.capture.index.flows.message_columns import ExchangeColumns
+    from kwire.capture.model import Flow
 
 NO_TIME = -(2**63)
 """The time of a missing frame: earlier than any time in a capture."""
@@ -32,15 +33,21 @@ CLIENT_COLUMNS = message_columns(Phase.CLIENT)
 class HeaderColumns:
     """Builds the header columns of one capture."""
 
-    def __init__(self, index: Index, file: str, clients: Callable[[], ClientMap]) -> None:
-        """`file`: the value of the column of that name. `clients`: called only when a client column is built."""
+    def __init__(
+        self, index: Index, file: str, clients: Callable[[], ClientMap], build_flow: Callable[[int], Flow]
+    ) -> None:
+        """Args: file: the value of the column of that name. clients: called only when a client column is built.
+
+        build_flow: returns a flow by its number.
+        """
         self._index = index
         self._clients = clients
+        self._build_flow = build_flow
         # In a series of files, a row has the name of the file in which it begins.
         files = (index.file_starts if file == index.file else None) or [(0, file)]
         self._starts = np.array([start for start, _ in files], dtype=np.int64)
         self._file_names = [name for _, name in files]
-        self._flow_arrays: dict[str, pa.Array] = {}
+        self._flow_values: dict[str, dict[int, Any]] = {}
         self._client_ids = pa.array(index.client_ids, type=pa.string())
         self._types = {field.name: field.type for field in arrow_schema("messages")}
 
@@ -53,11 +60,13 @@ class HeaderColumns:
             values = self._convert_packets(name, RESPONSE_VALUES[name](exchanges))
             return _to_array(values, kind, exchanges.response.frame.size < 0)
         if name in CONNECTION_VALUES:
-            return self._flow_column(name).take(pa.array(exchanges.flow))
+            return self._flow_column(name, exchanges.flow)
         if name in CLIENT_COLUMNS:
             return self._client_column(name, exchanges)
         if name == "client_id":
             number = exchanges.request.client_id
+            if len(self._client_ids) < len(self._index.client_ids):
+                self._client_ids = pa.array(self._index.client_ids, type=pa.string())
             return self._client_ids.take(pa.array(np.maximum(number, 0), mask=number < 0))
         if name == "api_name":
             key, names = exchanges.request.api_key, _api_names()
@@ -80,17 +89,14 @@ class HeaderColumns:
     def _convert_packets(self, name: str, values: Ints) -> Ints:
         return self._index.file_packet_numbers(values) if name in {"req_packet", "resp_packet"} else values
 
-    def _flow_column(self, name: str) -> pa.Array:
-        array = self._flow_arrays.get(name)
-        if array is None:
-            infos = zip(self._index.flows, self._index.openers.tolist(), strict=True)
-            read_value, tls_flows = CONNECTION_VALUES[name], self._index.tls_flows
-            values = [
-                read_value(Flow(info.key, info.epoch, info.link, max(side, 0), is_tls=number in tls_flows))
-                for number, (info, side) in enumerate(infos)
-            ]
-            array = self._flow_arrays[name] = pa.array(values, type=self._types[name])
-        return array
+    def _flow_column(self, name: str, flow: Ints) -> pa.Array:
+        numbers, inverse = np.unique(flow, return_inverse=True)
+        known, read_value = self._flow_values.setdefault(name, {}), CONNECTION_VALUES[name]
+        for number in numbers.tolist():
+            if number not in known:
+                known[number] = read_value(self._build_flow(number))
+        values = pa.array([known[number] for number in numbers.tolist()], type=self._types[name])
+        return values.take(pa.array(inverse))
 
     def _client_column(self, name: str, exchanges: ExchangeColumns) -> pa.Array:
         clients = self._clients()

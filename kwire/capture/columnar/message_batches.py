@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.capture.columnar import session_columns
-from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingOutcomes, RowBatch, row_batch
+from kwire.capture.columnar.batch_merge import BatchSorter, RowBatch, divide_outcomes, row_batch
 from kwire.capture.columnar.decoded_part import DecodedPart
 from kwire.capture.columnar.formats.arrow_formatter import ArrowFormatter
 from kwire.capture.pipeline import make_row_builder
@@ -40,20 +40,15 @@ class MessageBatches:
 
     def read_batches(self, *, issues: bool) -> Iterator[pa.RecordBatch]:
         """The rows in the order of time. Args: issues: whether capture issues have rows."""
-        pending = PendingOutcomes(self._reader.ordered_outcomes(issues=issues))
         sorter, row_count = BatchSorter(), 0
         for part, exchanges in self._reader.read_parts():
-            batches, other_rows = self._format_part(part, exchanges)
-            for outcomes, until in pending.outcomes_until(int(exchanges.request.frame.ts.max())):
+            batches, other_rows = self._format_part(part, exchanges) if len(exchanges) else ([], [])
+            for outcomes, until in divide_outcomes(self._reader.ordered_outcomes(part, issues=issues)):
                 other_rows += self._build_outcomes(outcomes)
                 batches += self._row_batches(other_rows, row_count)
                 yield from sorter.add_batches(batches, until=until)
                 row_count += len(other_rows)
                 batches, other_rows = [], []
-        for outcomes, until in pending.outcomes_until(NO_TIME_LIMIT):
-            rows = self._build_outcomes(outcomes)
-            yield from sorter.add_batches(self._row_batches(rows, row_count), until=until)
-            row_count += len(rows)
         yield from sorter.add_batches([], window=0)
 
     def _row_batches(self, rows: list[Row], first: int) -> list[RowBatch]:

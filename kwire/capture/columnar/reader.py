@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from heapq import merge
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,17 @@ from kwire import registry
 from kwire.capture.columnar.body_reader import BodyReader
 from kwire.capture.columnar.clients import ClientMap
 from kwire.capture.columnar.exchange_builder import ExchangeBuilder
+from kwire.capture.columnar.flow_selection import FlowSelection
 from kwire.capture.columnar.header_columns import HeaderColumns
 from kwire.capture.columnar.span_data import SpanData, SpanReader
 from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
-from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.column_schema import UNANSWERED_PART
+from kwire.capture.index.flows.frame_columns import StreamGapRow
+from kwire.capture.index.flows.message_columns import ExchangeColumns, missing_responses
+from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.model import FlowKey
 from kwire.capture.index.rebuilt import rebuild_flows
-from kwire.capture.kafka.detection import is_excluded
+from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
@@ -42,8 +46,7 @@ if TYPE_CHECKING:
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
-# Above every packet number.
-_LAST = 2**62
+_Result = TypeVar("_Result")
 
 
 class ColumnarReader:
@@ -54,16 +57,10 @@ class ColumnarReader:
         if options.has_key_logs:
             require_cryptography()
         self.options = options
-        self.index = index = rebuild_flows(index, flows, options)
+        self.index = index = index if index.is_built_for_reader else rebuild_flows(index, flows, options)
         self.file = options.name or index.file
         self._decoder = MessageDecoder(options.edition, options.decoded_messages)
-        chosen = np.ones(len(index.flows), dtype=np.bool_)
-        if flows is not None:
-            chosen[:] = False
-            chosen[[number for key in flows for number in index.flow_numbers.get(key, ())]] = True
-        if options.ports:
-            chosen &= np.array([not is_excluded(flow.key, options) for flow in index.flows], dtype=np.bool_)
-        self._chosen = chosen
+        self._selection = FlowSelection(index, flows, options)
 
     @cached_property
     def bodies(self) -> BodyReader:
@@ -77,12 +74,15 @@ class ColumnarReader:
     @cached_property
     def header_columns(self) -> HeaderColumns:
         """Builds the columns of headers."""
-        return HeaderColumns(self.index, self.file, lambda: self.clients)
+        return HeaderColumns(self.index, self.file, lambda: self.clients, self.exchange_builder.build_flow)
 
     @cached_property
     def clients(self) -> ClientMap:
-        """The clients of the flows."""
-        return ClientMap(self.index, self._chosen, self._decoder, self.bodies)
+        """The clients of the flows; of a stream, those that its parts so far show."""
+        clients = ClientMap(self._selection, self._decoder, self.bodies)
+        if not self.index.is_stream:
+            clients.add_exchanges(map(self.index.read_exchanges, self.index.parts()))
+        return clients
 
     @cached_property
     def exchange_builder(self) -> ExchangeBuilder:
@@ -95,16 +95,19 @@ class ColumnarReader:
             self.bodies.close()
 
     def read_parts(self) -> Iterator[tuple[int, ExchangeColumns]]:
-        """The exchanges, span by span in the order of the capture, each with the number of its span."""
-        for part in (*range(len(self.index.spans)), -1):
-            exchanges = self.read_exchanges(part)
-            if len(exchanges):
-                yield part, exchanges
+        """The exchanges of all parts, each with the number of its part."""
+        for part in self.index.parts():
+            if self.index.is_stream:
+                waiting = self.index.waiting_requests()
+                missing = missing_responses(len(waiting.number))
+                pending = ExchangeColumns(waiting, missing, missing.correlation_id)
+                self.clients.add_exchanges((self.index.read_exchanges(part), pending))
+            yield part, self.read_exchanges(part)
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
-        """The exchanges of the chosen flows in one span."""
+        """The exchanges of the chosen flows in one part."""
         exchanges = self.index.read_exchanges(part)
-        exchanges = exchanges.select(np.nonzero(self._chosen[exchanges.flow])[0])
+        exchanges = exchanges.select(np.nonzero(self._selection.includes(exchanges.flow))[0])
         if self.options.edition == DEFAULT_EDITION:
             return exchanges
         # Columns know the messages of one edition; those of others are built one by one.
@@ -113,42 +116,54 @@ class ColumnarReader:
 
     def outcomes(self, level: str, *, issues: bool) -> Iterator[Outcome]:
         """The outcomes of all flows, in the order of completion."""
-        build = self.exchange_builder.build_exchanges
-        columnar = (each for _, part in self.read_parts() for each in build(self._needed_exchanges(part)))
         sessions = SessionTracker() if self.options.sessions and level == "messages" else None
-        for _, outcome in merge(columnar, self.numbered_outcomes(issues=issues), key=self._merge_key):
-            if sessions is not None and isinstance(outcome, Exchange):
-                outcome.session = sessions.follow(outcome)
+        for part, exchanges in self.read_parts():
+            built = self.exchange_builder.build_exchanges(self._needed_exchanges(exchanges))
+            for outcome in self.merge_outcomes(part, built, issues=issues):
+                if sessions is not None and isinstance(outcome, Exchange):
+                    outcome.session = sessions.follow(outcome)
+                yield outcome
+
+    def merge_outcomes(
+        self, part: int, exchanges: Iterator[tuple[int, _Result]], *, issues: bool
+    ) -> Iterator[_Result | Outcome]:
+        """The outcomes of a part in the order of completion.
+
+        Args: exchanges: what was made of its exchanges, each with the packet that completed it. issues: whether those
+        of the capture are included, at its end.
+        """
+        for _, outcome in merge(exchanges, self.numbered_outcomes(part, issues=issues), key=self._merge_key):
             yield outcome
 
-    def _merge_key(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
+    def _merge_key(self, numbered: tuple[int, object]) -> tuple[int, int]:
         """The sort key of an outcome. At the end, connections are closed in the order in which they began."""
         number, outcome = numbered
-        if number < _LAST or not isinstance(outcome, Exchange | StreamGap | NonKafkaConnection):
-            return number, _LAST
-        return number, self.index.flow_numbers[outcome.flow.ends][-1]
+        if number < AFTER_CAPTURE or not isinstance(outcome, Exchange | StreamGap | NonKafkaConnection):
+            return number, AFTER_CAPTURE
+        return number, self.index.flow_rank(outcome.flow.ends)
 
-    def numbered_outcomes(self, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
+    def numbered_outcomes(self, part: int, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
         """What is no exchange, each with the number of its packet: gaps, connections that are not Kafka, and issues.
 
-        Args: issues: whether those of the capture are included.
+        Args: issues: whether those of the capture are included, at its end.
         """
-        found = (issue for _, index in self.index.file_indexes for _, issue in index.issues)
-        numbered_issues = ((_LAST, issue) for issue in (merge_issues(found) if issues else ()))
-        return merge(self._numbered_gaps(), self._numbered_others(), numbered_issues, key=itemgetter(0))
-
-    def _numbered_gaps(self) -> Iterator[tuple[int, Outcome]]:
-        for row in self.index.gaps:
-            if self._chosen[row.flow]:
+        index, rows = self.index, list[StreamGapRow | OtherConnection]()
+        rows += merge(index.part_gaps(part), index.part_others(part), key=attrgetter("completed_by"))
+        flows = np.array([row.flow for row in rows], dtype=np.int64)
+        for row, is_chosen in zip(rows, self._selection.includes(flows).tolist(), strict=True):
+            if not is_chosen:
+                continue
+            if isinstance(row, StreamGapRow):
                 yield row.completed_by, row.to_gap(self.exchange_builder.build_flow(row.flow))
+            else:
+                yield row.completed_by, row.to_outcome(self._build_other_flow(row))
+        if issues and part == UNANSWERED_PART:
+            yield from ((AFTER_CAPTURE, issue) for issue in merge_issues(index.found_issues()))
 
-    def _numbered_others(self) -> Iterator[tuple[int, Outcome]]:
-        for row in self.index.others:
-            if self._chosen[row.flow]:
-                info, opener = self.index.flows[row.flow], int(self.index.openers[row.flow])
-                side, is_tls = opener if opener >= 0 else None, row.kind == "tls" or row.flow in self.index.tls_flows
-                flow = Flow(info.key, info.epoch, info.link, side, is_tls=is_tls, kind=row.kind)
-                yield row.completed_by, row.to_outcome(flow)
+    def _build_other_flow(self, row: OtherConnection) -> Flow:
+        info, opener = self.index.flow(row.flow), self.index.opener(row.flow)
+        side, is_tls = opener if opener >= 0 else None, row.kind == "tls" or row.flow in self.index.tls_flows
+        return Flow(info.key, info.epoch, info.link, side, is_tls=is_tls, kind=row.kind)
 
     def _needed_exchanges(self, exchanges: ExchangeColumns) -> ExchangeColumns:
         """The exchanges that match the options or may name topics, and those with unusual headers."""
@@ -176,9 +191,9 @@ class ColumnarReader:
         """The data of the span that contains most of the exchanges of a part; what is far from all may be missing."""
         return self._spans.read_span(part, exchanges.request.frame, exchanges.response.frame)
 
-    def ordered_outcomes(self, *, issues: bool) -> Iterator[Outcome]:
-        """What is no exchange, in the order of the times."""
-        return order_outcomes(outcome for _, outcome in self.numbered_outcomes(issues=issues))
+    def ordered_outcomes(self, part: int, *, issues: bool) -> Iterator[Outcome]:
+        """What is no exchange of a part, in the order of the times."""
+        return order_outcomes(outcome for _, outcome in self.numbered_outcomes(part, issues=issues))
 
     @property
     def selects_all(self) -> bool:

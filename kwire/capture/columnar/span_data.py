@@ -61,12 +61,9 @@ class SpanReader:
 
         Args: frames: those that will be read; data far from all of them may be left out.
         """
-        if not self._index.spans:
-            return NO_DATA
-        if part < 0:
-            # What the end of the capture completes has no span of its own; the last one has the data closest to it.
-            part = len(self._index.spans) - 1
         extents = self._index.extents(part)
+        if not extents:
+            return NO_DATA
         fragments = _Fragments.of_part(self._index, part)
         split = fragments.find_frames(frames, SpanData(b"", tuple(extents)))
         ranges = self._ranges(frames, fragments, split)
@@ -107,9 +104,7 @@ class _Fragments(NamedTuple):
     @classmethod
     def of_part(cls, index: Index, part: int) -> _Fragments:
         """The fragments of the frames that a span completes."""
-        columns = index.columns
-        at, size = (columns[f"{part}.fragments.{name}"].astype(np.int64) for name in ("at", "size"))
-        return cls(int(columns["fragments.first"][part]), at, size)
+        return cls(*index.fragments(part))
 
     def find_frames(self, frames: tuple[FrameColumns, ...], span: SpanData) -> _SplitFrames:
         """The frames whose fragments are all in the span."""

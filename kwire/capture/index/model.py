@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kwire.capture.files.source import source_name
 from kwire.capture.index import column_schema
-from kwire.capture.index.arrays import Ints
+from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.column_schema import PacketColumns, read_exchanges
 from kwire.capture.index.columns import Columns, PagedColumn
 from kwire.capture.index.flows.frame_columns import StreamGapRow
 from kwire.capture.index.flows.frame_headers import StoredNumbers
-from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, missing_requests
 from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.scan.files import CaptureFile, Source, UnpackedFile
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
 from kwire.capture.index.streams.flow_closing import PacketTimes
 from kwire.capture.index.streams.flow_table import END_REASONS
+from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.tls.key_log import KeyLog
 
 FlowKey = tuple[Endpoint, Endpoint]
 """The two endpoints of a flow, the smaller one first. All connections between them have the same."""
+
+
+_CompletedRow = TypeVar("_CompletedRow", StreamGapRow, OtherConnection)
+_COMPLETED_BY = attrgetter("completed_by")
 
 
 class FlowInfo(NamedTuple):
@@ -58,6 +65,10 @@ class Index:
 
     sidecar: str | None = None
     """The file that holds the columns, if any."""
+    is_stream = False
+    """Whether the capture is read once, while `parts` returns its parts."""
+    is_built_for_reader = False
+    """Whether it depends on the options of one reader."""
     tls_flows: Collection[int] = ()
     """The numbers of the flows that were decrypted, or could not be."""
 
@@ -142,7 +153,12 @@ class Index:
         return CaptureBytes(CaptureFile(self.source), StoredPayload(self.columns, self.stored))
 
     def extents(self, part: int) -> list[Extent]:
-        """The parts of the capture that a span consists of."""
+        """The positions and sizes of the bytes of a part.
+
+        What the end of the capture completes has none of its own; those of the last span are the closest ones.
+        """
+        if not self.spans:
+            return []
         return [self.spans[part], *([self.stored[part]] if self.stored[part][1] else ())]
 
     def file_packet_numbers(self, numbers: Ints) -> Ints:
@@ -153,6 +169,27 @@ class Index:
     def openers(self) -> Ints:
         """By flow, the side that opened the connection; -1 if the capture does not show it."""
         return self.columns["flow.opener"]
+
+    def flow(self, number: int) -> FlowInfo:
+        """A flow by its number."""
+        return self.flows[number]
+
+    def opener(self, number: int) -> int:
+        """The side that opened a flow, or the client; -1 if the capture does not show it."""
+        return int(self.openers[number])
+
+    def flow_rank(self, key: FlowKey) -> int:
+        """The place of the latest connection of these endpoints among those that the end of the capture closes."""
+        return self.flow_numbers[key][-1]
+
+    def waiting_requests(self) -> RequestColumns:
+        """The requests of a stream that wait for their responses, after its latest part."""
+        return missing_requests(NO_NUMBERS)
+
+    def parts(self) -> Iterator[int]:
+        """The numbers of the parts: the spans, and what the end of the capture completes."""
+        yield from range(len(self.spans))
+        yield column_schema.UNANSWERED_PART
 
     def read_packets(self, part: int) -> PacketColumns:
         """The packets of one span."""
@@ -165,6 +202,31 @@ class Index:
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that a span completes; -1: those that the end completes."""
         return read_exchanges(self.columns, part)
+
+    def part_gaps(self, part: int) -> list[StreamGapRow]:
+        """The bytes that a part shows to be lost, or skips."""
+        return self._rows_of_part(self.gaps, part)
+
+    def part_others(self, part: int) -> list[OtherConnection]:
+        """The flows that are not read as Kafka and end in a part."""
+        return self._rows_of_part(self.others, part)
+
+    def _rows_of_part(self, rows: list[_CompletedRow], part: int) -> list[_CompletedRow]:
+        """Those of the rows, in the order in which they were complete, that a part completes."""
+        lasts = [0, *self.columns["parts.last"].tolist()]
+        begin, end = (lasts[part], lasts[part + 1]) if part >= 0 else (lasts[-1], AFTER_CAPTURE)
+        first, stop = (bisect_right(rows, number, key=_COMPLETED_BY) for number in (begin, end))
+        return rows[first:stop]
+
+    def found_issues(self) -> Iterator[CaptureIssue]:
+        """The issues of the capture, in the order of its packets."""
+        return (issue for _, index in self.file_indexes for _, issue in index.issues)
+
+    def fragments(self, part: int) -> tuple[int, Ints, Ints]:
+        """The body fragments of a part: the number of the first one, positions and sizes."""
+        columns = self.columns
+        at, size = (columns[f"{part}.fragments.{name}"].astype(np.int64) for name in ("at", "size"))
+        return int(columns["fragments.first"][part]), at, size
 
     def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
         """File offset and size of the fragments of bodies, by the fragment numbers that frames have."""

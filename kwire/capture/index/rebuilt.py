@@ -70,6 +70,8 @@ def _find_dependent_flows(index: Index, settings: DetectionSettings) -> Iterator
 class RebuiltIndex(Index):
     """An index with some connections built again. The constructor builds them."""
 
+    is_built_for_reader = True
+
     def __init__(self, index: Index, pairs: Ints, settings: DetectionSettings, keys: KeyLog | None = None) -> None:
         """Args: pairs: the numbers of endpoints of which a connection depends on the settings, or with `keys`, secrets
         of TLS, of which one speaks TLS: only these are built again; ascending.

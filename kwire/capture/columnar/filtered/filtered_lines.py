@@ -32,21 +32,21 @@ _PACKETS_MAX = 64 * 1024
 
 def read_lines(filtered: FilteredReader, level: str, formatter: LineFormatter) -> Iterator[FilteredOutcome]:
     """The outcomes in the order of completion; lines are divided where too many outcomes belong between them."""
-    pending = _PendingOutcomes(filtered.reader.numbered_outcomes(issues=True))
-    select = partial(_select_lines, filtered.after, formatter)
-    for number, event in filtered.columnar_outcomes(level, formatter, select):
-        rest = event
-        while taken := pending.take(number):
+    for number, events in filtered.read_parts(level, formatter, partial(_select_lines, filtered.after, formatter)):
+        pending = _PendingOutcomes(filtered.reader.numbered_outcomes(number, issues=True))
+        for packet, event in events:
+            rest = event
+            while taken := pending.take(packet):
+                yield from (outcome for _, outcome in taken)
+                if isinstance(rest, PrebuiltLines):
+                    count = int(np.searchsorted(rest.completed_by, taken[-1][0], "right"))
+                    if count:
+                        yield rest.part(0, count)
+                    rest = rest.part(count, len(rest.lines))
+            if not isinstance(rest, PrebuiltLines) or rest.lines:
+                yield rest
+        while taken := pending.take(None):
             yield from (outcome for _, outcome in taken)
-            if isinstance(rest, PrebuiltLines):
-                count = int(np.searchsorted(rest.completed_by, taken[-1][0], "right"))
-                if count:
-                    yield rest.part(0, count)
-                rest = rest.part(count, len(rest.lines))
-        if not isinstance(rest, PrebuiltLines) or rest.lines:
-            yield rest
-    while taken := pending.take(None):
-        yield from (outcome for _, outcome in taken)
 
 
 def _select_lines(

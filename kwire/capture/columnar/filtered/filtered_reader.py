@@ -7,8 +7,6 @@ or formatted: `read_outcomes` returns them one by one, `filtered_lines` many at 
 from __future__ import annotations
 
 from functools import partial
-from heapq import merge
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,38 +52,45 @@ class FilteredReader:
         """Whether all exchanges match."""
         return not self._conditions and self.reader.selects_all
 
-    def columnar_outcomes(
+    def read_parts(
         self,
         level: str,
         formatter: Formatter[object] | None,
         select: Callable[[DecodedPart, Bools], Iterator[tuple[int, FilteredOutcome]]],
-    ) -> Iterator[tuple[int, FilteredOutcome]]:
-        """The exchanges, each with the number of the packet that completed it.
+    ) -> Iterator[tuple[int, Iterator[tuple[int, FilteredOutcome]]]]:
+        """The numbers of the parts, with their exchanges, each with the number of the packet that completed it.
 
         Args: formatter: formats exchanges that match; None if all are built as objects. select: returns the outcomes of
             a part, each with a row; it is given which exchanges can be formatted.
         """
         sessions = SessionTracker() if self.reader.options.sessions and level == "messages" else None
-        skipped_parts: list[int] = []
+        index, skipped_parts = self.reader.index, list[int]()
         for number, exchanges in self.reader.read_parts():
             part = self._filter_part(number, exchanges, formatter)
             if sessions is not None:
                 is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
                 # The session of a fetch that is returned depends on all fetches before it.
-                if (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                if index.is_stream or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
                     for skipped_part in skipped_parts:
                         self._part_sessions(sessions, self.reader.read_exchanges(skipped_part)).follow_rest()
                     skipped_parts = []
                     part.sessions = self._part_sessions(sessions, exchanges, part.fetch_bodies())
                 else:
                     skipped_parts.append(number)
-            base, size = self.reader.index.spans[number] if number >= 0 else (self.reader.index.size, 0)
             is_formatted = part.is_wanted & part.is_good & (exchanges.request.frame.packet > self.after)
-            for row, outcome in select(part, is_formatted & (formatter is not None)):
-                self.reached = base + size * row // len(exchanges)
-                yield int(exchanges.completed_by[min(row, len(exchanges) - 1)]), outcome
+            yield number, self._follow_position(number, exchanges, select(part, is_formatted & (formatter is not None)))
             if part.sessions is not None:
                 part.sessions.follow_rest()
+
+    def _follow_position(
+        self, number: int, exchanges: ExchangeColumns, selected: Iterator[tuple[int, FilteredOutcome]]
+    ) -> Iterator[tuple[int, FilteredOutcome]]:
+        """The selected outcomes of a part, each with the number of its packet in place of its row."""
+        index = self.reader.index
+        base, size = index.spans[number] if number >= 0 and not index.is_stream else (index.size, 0)
+        for row, outcome in selected:
+            self.reached = base + size * row // len(exchanges)
+            yield int(exchanges.completed_by[min(row, len(exchanges) - 1)]), outcome
 
     def _part_sessions(
         self, sessions: SessionTracker, exchanges: ExchangeColumns, bodies: FetchBodies | None = None
@@ -116,9 +121,8 @@ def read_outcomes(
     filtered: FilteredReader, level: str, formatter: Formatter[list[PrebuiltRow]] | None
 ) -> Iterator[FilteredOutcome]:
     """The outcomes in the order of completion. The names of all topics should be known before."""
-    exchanges = filtered.columnar_outcomes(level, formatter, partial(_select_outcomes, formatter))
-    others = filtered.reader.numbered_outcomes(issues=True)
-    return (outcome for _, outcome in merge(exchanges, others, key=itemgetter(0)))
+    for number, exchanges in filtered.read_parts(level, formatter, partial(_select_outcomes, formatter)):
+        yield from filtered.reader.merge_outcomes(number, exchanges, issues=True)
 
 
 def _select_outcomes(

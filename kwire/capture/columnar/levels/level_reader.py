@@ -62,6 +62,8 @@ class LevelReader:
         """The rows, in the order of their exchanges."""
         sorter, count = BatchSorter(), 0
         for part, exchanges in self._reader.read_parts():
+            if not len(exchanges):
+                continue
             self._topics.begin_part()
             batches = list(self._rows_one_by_one(exchanges, count))
             batches += self._column_batches(part, exchanges, count)

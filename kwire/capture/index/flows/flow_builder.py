@@ -25,7 +25,7 @@ from kwire.capture.index.flows.frame_columns import (
 )
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import FrameScanner
-from kwire.capture.index.flows.message_columns import ExchangeColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns
 from kwire.capture.index.flows.other_connections import OtherConnection, sort_connections
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
@@ -154,6 +154,10 @@ class FlowBuilder:
     def waiting_frames(self) -> tuple[FrameColumns, FrameColumns]:
         """The requests that wait for responses, and the responses that wait for requests."""
         return self._pairing.waiting_frames()
+
+    def waiting_requests(self) -> RequestColumns:
+        """The requests that wait for responses."""
+        return self._pairing.pending
 
     def _read(self, at: int, size: int) -> bytes:
         """Bytes of the capture, of what earlier spans decrypted, or of what this span did."""

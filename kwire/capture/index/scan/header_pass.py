@@ -51,7 +51,8 @@ class HeaderPass:
         """Issues, each with the number of the packet at which it was found."""
         self.deferred: list[tuple[int, ...]] = []
         """Deferred fragments: number, time, link type, file offset, captured size, size on the wire."""
-        self._stored_at = STORED_BASE
+        self.stored_at = STORED_BASE
+        """The position of the next payload that is stored."""
         self._stored = bytearray()
 
     def read_span(self, span: Span) -> PacketHeaders:
@@ -105,7 +106,7 @@ class HeaderPass:
     def take_stored(self) -> bytes:
         """Return the payloads since the last call that arrived in IP fragments: they are not contiguous in the file."""
         stored, self._stored = bytes(self._stored), bytearray()
-        self._stored_at += len(stored)
+        self.stored_at += len(stored)
         return stored
 
     def _payload_position(self, segment: Segment, at: int) -> int:
@@ -113,7 +114,7 @@ class HeaderPass:
         begin = self._dissector.payload_offset
         if begin is not None:
             return at + begin
-        position = self._stored_at + len(self._stored)
+        position = self.stored_at + len(self._stored)
         self._stored += segment.payload
         return position
 

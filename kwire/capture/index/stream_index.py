@@ -1,0 +1,264 @@
+"""The index of a capture that is read once, packet after packet: a pipe, an interface, a file that grows.
+
+It has the latest part, and of earlier ones only what later parts need: the bytes of messages that wait, and the places
+of their fragments. `parts` reads the capture; a part must be read before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
+from kwire.capture.index.columns import Columns
+from kwire.capture.index.flows.endpoint_pairs import EndpointPairs
+from kwire.capture.index.flows.flow_builder import FlowBuilder, SpanResult
+from kwire.capture.index.flows.frame_columns import FileWindow, StreamGapRow
+from kwire.capture.index.flows.frame_headers import StoredNumbers
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns
+from kwire.capture.index.flows.other_connections import OtherConnection
+from kwire.capture.index.held_bytes import HeldBytes
+from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
+from kwire.capture.index.model import FlowInfo, FlowKey, Index
+from kwire.capture.index.scan.header_pass import HeaderPass
+from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.scan.packet_spans import span_of_packets
+from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.index.stored_payload import Extent, ReadableFile
+from kwire.capture.index.streams.flow_closing import FlowEnd
+from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
+from kwire.capture.index.streams.stream_pieces import packet_numbers
+from kwire.capture.kafka.client_detection import DetectionSettings
+from kwire.capture.kafka.detection import may_decrypt
+from kwire.capture.model import CaptureIssue, Endpoint, Packet
+from kwire.capture.options import Options
+from kwire.capture.tls.key_log import KeyLog
+
+# The packets of a part: the first parts are small, so that their rows come soon.
+_COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
+
+Packets = Iterable[Packet | CaptureIssue | None]
+
+
+class StreamPart(NamedTuple):
+    """What a part has besides its bytes. first_fragment: the number of its first fragment. closing: flows that end."""
+
+    exchanges: ExchangeColumns
+    first_fragment: int
+    fragment_at: Ints
+    fragment_size: Ints
+    gaps: list[StreamGapRow]
+    others: list[OtherConnection]
+    closing: dict[int, FlowEnd]
+
+
+class StreamIndex(Index):
+    """The index of a stream of packets."""
+
+    is_stream = is_built_for_reader = True
+
+    def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
+        """Args: file: the value of that column. packets: None where none is available at the moment.
+
+        keys: the secrets of TLS connections.
+        """
+        self._file = file
+        self._packets = packets
+        self._options = options
+        self._keys = keys
+        self._bytes = HeldBytes()
+        self._fragments = HeldFragments()
+        self._headers = HeaderPass()
+        self._pairs = EndpointPairs()
+        self._builder: FlowBuilder | None = None
+        self._part: StreamPart | None = None
+        self._extent: Extent = (0, 0)
+        self._ranks: dict[FlowKey, int] = {}
+        # Where the numbers of packets begin again, as in the next file of a series: here, and in that file.
+        self._number_starts: tuple[list[int], list[int]] = [1], [1]
+        self.source = b""
+        self.columns = Columns()
+        self.size = self.mtime_ns = self.packet_count = self.first_ts = self.last_ts = 0
+        self.client_ids: list[str] = []
+        self.issues: list[tuple[int, CaptureIssue]] = []
+
+    # Reading the capture
+
+    def parts(self) -> Iterator[int]:
+        """Read the capture; the numbers of its parts."""
+        number = -1
+        for number, packets in enumerate(self._read_batches()):
+            self.add_packets(packets)
+            yield number
+        if self._builder is None:
+            self._open_builder()
+        self.add_end()
+        yield UNANSWERED_PART
+
+    def _read_batches(self) -> Iterator[list[Packet]]:
+        """The packets of each part: those that are available, up to the limits."""
+        batch: list[Packet] = []
+        size, count_max = 0, _COUNT_FIRST
+        for item in self._packets:
+            if isinstance(item, CaptureIssue):
+                self.issues.append((self.packet_count + len(batch), item))
+                continue
+            if item is not None:
+                batch.append(item)
+                size += len(item.data)
+                if len(batch) < count_max and size < SPAN_SIZE:
+                    continue
+                count_max = min(2 * count_max, _COUNT_MAX)
+            if batch:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def add_packets(self, packets: Sequence[Packet]) -> None:
+        """Add the packets of the next part, at least one."""
+        builder, data = self._drop_part(), self._bytes
+        span = span_of_packets(packets, data.end, self.packet_count + 1)
+        self._note_numbers(span.number, np.array([packet.number for packet in packets], dtype=np.int64))
+        self.packet_count += len(packets)
+        self.last_ts = max(self.last_ts, int(span.ts.max()))
+        data.add_span(span.data)
+        self._headers.stored_at = data.end
+        headers = self._headers.read_span(span)
+        data.append(self._headers.take_stored())
+        pair = self._pairs.number_pairs(headers.ends)
+        window = FileWindow(span.base, data.read(span.base, data.end - span.base))
+        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base)
+
+    def add_end(self) -> None:
+        """The capture ends: what is left of all connections is the last part."""
+        builder, begin = self._drop_part(), self._bytes.end
+        self._headers.close(self.packet_count)
+        self._bytes.add_span(b"")
+        self._set_part(builder.finish_flows(plain_at=begin), begin)
+
+    def _open_builder(self) -> FlowBuilder:
+        """Only with the first packets it is known whether the capture may have secrets."""
+        settings = DetectionSettings(self._options.ports, self._options.frame_size_max)
+        secrets = self._keys if may_decrypt(self._keys) else None
+        builder = self._builder = FlowBuilder(self._bytes.read, self._find_ends, settings, secrets=secrets)
+        self.client_ids = builder.client_ids
+        self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
+        return builder
+
+    def _drop_part(self) -> FlowBuilder:
+        """Drop what only the latest part needed; return the builder of the next one."""
+        builder = self._builder or self._open_builder()
+        waiting = concatenate_rows(*builder.waiting_frames())
+        whole = np.where(waiting.fragment_count > 0, -1, waiting.at), waiting.size
+        self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
+        return builder
+
+    def _set_part(self, result: SpanResult, begin: int) -> None:
+        """The latest part has this result; its bytes begin at a position."""
+        builder, fragments = self._open, result.fragments
+        self._bytes.append(result.plaintext)
+        request, response, moments = result.exchanges
+        exchanges = ExchangeColumns(request, response, packet_numbers(moments))
+        first = self._fragments.count
+        self._fragments.add_run(fragments)
+        found = builder.take_gaps(), builder.take_others(), result.closing
+        self._part = StreamPart(exchanges, first, fragments.at, fragments.size, *found)
+        self._extent = begin, self._bytes.end - begin
+
+    def _note_numbers(self, numbers: Ints, in_files: Ints) -> None:
+        """Note the numbers that packets have in their files."""
+        starts, file_starts = self._number_starts
+        shift = np.append(starts[-1] - file_starts[-1], numbers - in_files)
+        for at in np.nonzero(np.diff(shift))[0].tolist():
+            starts.append(int(numbers[at]))
+            file_starts.append(int(in_files[at]))
+
+    def _find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
+        return endpoints_of_words(self._pairs.words[pair])
+
+    # The latest part
+
+    @property
+    def latest(self) -> StreamPart:
+        """The latest part."""
+        assert self._part is not None
+        return self._part
+
+    @property
+    def file(self) -> str:
+        """The value of the column `file` of its rows."""
+        return self._file
+
+    def flow(self, number: int) -> FlowInfo:
+        """A flow by its number."""
+        flows = self._table
+        values = (int(getattr(flows, name)[number]) for name in FLOW_COLUMNS)
+        pair, epoch, first_ts, last_ts, packets, size, link, _, end = values
+        totals = packets, size, first_ts, last_ts
+        return FlowInfo(pair, epoch, self._find_ends(pair), LINK_NAMES[link], *totals, END_REASONS[end])
+
+    def flow_rank(self, key: FlowKey) -> int:
+        """The place of the latest connection of these endpoints among those that the end of the capture closes."""
+        if not self._ranks:
+            self._ranks = {self.flow(number).key: number for number in self.latest.closing}
+        return self._ranks[key]
+
+    def opener(self, number: int) -> int:
+        """The side that opened a flow, or the client; -1 if the capture does not show it."""
+        return int(self._table.opener[number])
+
+    def open_file(self) -> ReadableFile:
+        """The bytes that are there."""
+        return self._bytes
+
+    def extents(self, part: int) -> list[Extent]:
+        """Position and size of the latest part."""
+        return [self._extent]
+
+    def file_packet_numbers(self, numbers: Ints) -> Ints:
+        """Convert packet numbers of the stream to those of the file that contains the packet; -1 stays."""
+        starts, file_starts = (np.array(column, dtype=np.int64) for column in self._number_starts)
+        at = np.maximum(np.searchsorted(starts, numbers, "right") - 1, 0)
+        return np.where(numbers < 0, numbers, numbers - starts[at] + file_starts[at])
+
+    def read_exchanges(self, part: int) -> ExchangeColumns:
+        """The exchanges that the latest part completes."""
+        return self.latest.exchanges
+
+    def waiting_requests(self) -> RequestColumns:
+        """The requests that wait for their responses."""
+        return self._open.waiting_requests()
+
+    def part_gaps(self, part: int) -> list[StreamGapRow]:
+        """The bytes that the latest part shows to be lost, or skips."""
+        return self.latest.gaps
+
+    def part_others(self, part: int) -> list[OtherConnection]:
+        """The flows that are not read as Kafka and end in the latest part."""
+        return self.latest.others
+
+    def found_issues(self) -> Iterator[CaptureIssue]:
+        """The issues of the capture so far, in the order of its packets."""
+        found = sorted([*self.issues, *self._headers.issues], key=lambda numbered: numbered[0])
+        return (issue for _, issue in found)
+
+    def fragments(self, part: int) -> tuple[int, Ints, Ints]:
+        """The body fragments of the latest part: the number of the first one, positions and sizes."""
+        return self.latest[1:4]
+
+    def body_fragments(self) -> tuple[StoredNumbers, StoredNumbers]:
+        """Position and size of the fragments of bodies, by the fragment numbers that frames have."""
+        return HeldColumn(self._fragments, "at"), HeldColumn(self._fragments, "size")
+
+    @property
+    def _open(self) -> FlowBuilder:
+        assert self._builder is not None
+        return self._builder
+
+    @property
+    def _table(self) -> FlowTable:
+        return self._open.flows
