@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.files import pcap, pcapng
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.files.source import is_compressed
+from kwire.capture.files.source import is_compressed, source_name
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.optional_dependencies import has_captures
 from kwire.capture.pipeline import outcomes_from_segments
+from kwire.capture.rows.levels import options_for_level
 from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.capture.segment_scan import scan_segments
 from kwire.capture.tls.key_log import KeyLog
@@ -181,20 +181,27 @@ class _FirstPart:
 
     def outcomes(self, level: str) -> Iterator[Outcome]:
         """The outcomes up to the packet limit or the first topic without a name."""
-        keys = KeyLog(self._options.tls_keylog)
-        segments = dissect_packets(self._limit(read_packets(self._source, keys, self._options.unpacked_size_max)))
+        from kwire.capture.columnar.reader import ColumnarReader
+        from kwire.capture.index.stream_index import StreamIndex
+
+        options, keys = self._options, KeyLog(self._options.tls_keylog)
+        packets = self._limit(read_packets(self._source, keys, options.unpacked_size_max))
+        index = StreamIndex(source_name(self._source), packets, options, keys)
+        reader = ColumnarReader(index, None, options_for_level(options, level))
         self.is_complete = True
-        for outcome in outcomes_from_segments(segments, self._options, keys, level):
+        for outcome in reader.outcomes(level, issues=True, selects=False):
             if not self.is_complete or self._lacks_name(outcome):
-                # At the packet limit the pipeline behaves as at the end of the capture; these outcomes are not valid.
+                # At the packet limit the reader behaves as at the end of the capture; these outcomes are not valid.
                 self.is_complete = False
                 return
             yield outcome
 
-    def _limit(self, packets: Iterable[Packet | CaptureIssue]) -> Iterator[Packet | CaptureIssue]:
+    def _limit(self, packets: Iterable[Packet | CaptureIssue]) -> Iterator[Packet | CaptureIssue | None]:
         for packet in packets:
             if isinstance(packet, Packet):
                 if self.packet_count == FIRST_PACKETS:
+                    # The packets before are read as the first part.
+                    yield None
                     self.is_complete = False
                     return
                 self.packet_count += 1

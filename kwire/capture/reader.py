@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import source_name
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
 from kwire.capture.optional_dependencies import has_captures, require_pyarrow
 from kwire.capture.options import Options
 from kwire.capture.pipeline import (
-    exchanges_with_ends,
     make_row_builder,
     merge_issues,
     order_rows,
@@ -26,8 +26,8 @@ from kwire.capture.pipeline import (
     rows_from_segments,
 )
 from kwire.capture.progressive_reader import can_be_indexed, progressive_events
-from kwire.capture.rows.columns import arrow_schema
-from kwire.capture.rows.levels import options_for_columns
+from kwire.capture.rows.columns import arrow_schema, level_columns
+from kwire.capture.rows.levels import options_for_columns, options_for_level
 from kwire.capture.rows.record_batches import selected_columns, to_record_batches
 from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.capture.segment_scan import scan_segments
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
+    from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.files.source import Source
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.kafka.exchange import Outcome
@@ -73,8 +74,11 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     Args: level: for `flows` and `packets` the outcomes are connections as they end, and packets, without exchanges.
     """
     options = options or Options()
-    keys = open_key_log(options)
-    return outcomes_from_segments(scan_segments(source, options, keys), options, keys, level)
+    if level in TRAFFIC_LEVELS:
+        keys = open_key_log(options)
+        yield from outcomes_from_segments(scan_segments(source, options, keys), options, keys, level)
+        return
+    yield from _open_stream(source, options, level).outcomes(level, issues=True, selects=False)
 
 
 def read_connections(source: Source, options: Options | None = None) -> Iterator[Outcome | FlowClosed]:
@@ -82,9 +86,19 @@ def read_connections(source: Source, options: Options | None = None) -> Iterator
 
     The bodies of all exchanges are decoded; they have no `session`. Raises: CaptureError if the source is no capture.
     """
-    options = replace(options or Options(), sessions=False)
-    keys = KeyLog(options.tls_keylog)
-    return exchanges_with_ends(scan_segments(source, options, keys), options, keys)
+    reader = _open_stream(source, replace(options or Options(), sessions=False), "messages")
+    return reader.outcomes_with_ends()
+
+
+def _open_stream(source: Source, options: Options, level: str) -> ColumnarReader:
+    """A reader of a source that is read once."""
+    from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.index.stream_index import StreamIndex
+
+    keys = open_key_log(options)
+    packets = read_packets(source, keys, options.unpacked_size_max)
+    index = StreamIndex(source_name(source), packets, options, keys)
+    return ColumnarReader(index, None, options_for_level(options, level))
 
 
 def read_events(
@@ -126,8 +140,11 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
     Raises: CaptureError when the source is no capture; ValueError for an unknown level.
     """
     options = options or Options()
-    keys = KeyLog(options.tls_keylog)
-    return rows_from_segments(scan_segments(source, options, keys), level, source_name(source), options, keys)
+    level_columns(level)
+    if level in TRAFFIC_LEVELS:
+        keys = KeyLog(options.tls_keylog)
+        return rows_from_segments(scan_segments(source, options, keys), level, source_name(source), options, keys)
+    return _open_stream(source, options, level).rows(level, issues=True)
 
 
 def read_series_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from heapq import merge
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -29,12 +29,13 @@ from kwire.capture.index.flows.message_columns import ExchangeColumns, missing_r
 from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.model import FlowKey
 from kwire.capture.index.rebuilt import rebuild_flows
+from kwire.capture.index.stream_index import StreamIndex
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.kafka.session_tracker import SessionTracker
 from kwire.capture.kafka.topic_naming import topic_naming_messages
-from kwire.capture.model import Flow, NonKafkaConnection, StreamGap
+from kwire.capture.model import Flow, FlowClosed, NonKafkaConnection, StreamGap
 from kwire.capture.optional_dependencies import require_cryptography
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_outcomes, order_rows
 from kwire.capture.series.file_names import assign_file_names
@@ -114,15 +115,37 @@ class ColumnarReader:
         request = exchanges.request._replace(body=np.full(len(exchanges), -1, dtype=np.int64))
         return ExchangeColumns(request, exchanges.response, exchanges.completed_by)
 
-    def outcomes(self, level: str, *, issues: bool) -> Iterator[Outcome]:
-        """The outcomes of all flows, in the order of completion."""
+    def outcomes(self, level: str, *, issues: bool, selects: bool = True) -> Iterator[Outcome]:
+        """The outcomes of all flows, in the order of completion.
+
+        Args: issues: whether those of the capture are included. selects: whether exchanges are left out that the
+        options exclude, if they are not needed otherwise.
+        """
         sessions = SessionTracker() if self.options.sessions and level == "messages" else None
         for part, exchanges in self.read_parts():
-            built = self.exchange_builder.build_exchanges(self._needed_exchanges(exchanges))
+            built = self.exchange_builder.build_exchanges(self._needed_exchanges(exchanges) if selects else exchanges)
             for outcome in self.merge_outcomes(part, built, issues=issues):
                 if sessions is not None and isinstance(outcome, Exchange):
                     outcome.session = sessions.follow(outcome)
                 yield outcome
+
+    def outcomes_with_ends(self) -> Iterator[Outcome | FlowClosed]:
+        """The outcomes of a stream, and the end of each connection behind its exchanges."""
+        assert isinstance(self.index, StreamIndex)
+        for part, exchanges in self.read_parts():
+            found = merge(
+                self.exchange_builder.build_exchanges(exchanges),
+                self.numbered_outcomes(part, issues=True),
+                self._numbered_ends(self.index),
+                key=itemgetter(0),
+            )
+            yield from (outcome for _, outcome in found)
+
+    def _numbered_ends(self, index: StreamIndex) -> Iterator[tuple[int, FlowClosed]]:
+        """The ends of connections in the latest part of a stream, each with the number of its packet."""
+        for number, end in index.latest.closing.items():
+            reason, fin_side, end_ts = index.describe_end(number)
+            yield end.number, FlowClosed(self.exchange_builder.build_flow(number), end.ts, reason, fin_side, end_ts)
 
     def merge_outcomes(
         self, part: int, exchanges: Iterator[tuple[int, _Result]], *, issues: bool

@@ -224,7 +224,8 @@ class Index:
 
     def fragments(self, part: int) -> tuple[int, Ints, Ints]:
         """The body fragments of a part: the number of the first one, positions and sizes."""
-        columns = self.columns
+        # What the end of the capture completes is read with the bytes of the last span.
+        columns, part = self.columns, part if part >= 0 else len(self.spans) - 1
         at, size = (columns[f"{part}.fragments.{name}"].astype(np.int64) for name in ("at", "size"))
         return int(columns["fragments.first"][part]), at, size
 

@@ -241,6 +241,12 @@ class StreamIndex(Index):
         """The flows that are not read as Kafka and end in the latest part."""
         return self.latest.others
 
+    def describe_end(self, number: int) -> tuple[str, int | None, int | None]:
+        """How a flow ended: the reason, the side that sent the first FIN, and the time of the last one or the RST."""
+        flows = self._table
+        fin_side, end_ts = int(flows.fin_side[number]), int(flows.end_ts[number])
+        return END_REASONS[flows.end_reason[number]], fin_side if fin_side >= 0 else None, end_ts or None
+
     def found_issues(self) -> Iterator[CaptureIssue]:
         """The issues of the capture so far, in the order of its packets."""
         found = sorted([*self.issues, *self._headers.issues], key=lambda numbered: numbered[0])

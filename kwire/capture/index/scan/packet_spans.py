@@ -9,12 +9,15 @@ import numpy as np
 from kwire.capture.index.scan.spans import Span
 from kwire.capture.model import Packet
 
+_PADDING_SIZE = 64
+
 
 def span_of_packets(packets: Sequence[Packet], base: int, first: int) -> Span:
     """The span that consists of these packets. Args: base: its position. first: the number of the first packet."""
     _, ts, link, data, size = zip(*packets, strict=True)
     captured = np.fromiter(map(len, data), dtype=np.int64, count=len(data))
-    whole = b"".join(data)
+    # Headers are read together with some bytes behind them.
+    whole = b"".join((*data, bytes(_PADDING_SIZE)))
     return Span(
         base,
         whole,

@@ -50,6 +50,8 @@ def _apply_end(flows: FlowTable, packet: _ControlPacket) -> None:
     if packet.flags & FIN and flows.known_from[2 * flow + packet.side] <= packet.number:
         fins[2 * flow + packet.side] = (packet.seq + packet.size) & SEQ_MASK
         flows.fin_ts[2 * flow + packet.side] = packet.ts
+    if packet.flags & FIN and flows.fin_side[flow] < 0:
+        flows.fin_side[flow] = packet.side
     if flows.end_reason[flow]:
         return
     if packet.flags & RST or (fins[2 * flow] >= 0 and fins[2 * flow + 1] >= 0):

@@ -204,6 +204,8 @@ class ConnectionWalk:
                 self._add_ack(other, packet)
         if packet.captured or packet.missing:
             self._add_data(own, seq, packet, arrival)
+        if flags & FIN and flows.fin_side[flow] < 0:
+            flows.fin_side[flow] = own & 1
         if flags & FIN and is_known:
             flows.fin_seq[own], flows.fin_ts[own] = (seq + packet.captured + packet.missing) & SEQ_MASK, packet.ts
         for side in (2 * flow, 2 * flow + 1):

@@ -38,7 +38,8 @@ class FlowTable:
     if `connection_walk` gave it. opener: the side that opened the connection, then the client. is_irregular:
     whether `connection_walk` reads its packets of the span. strays, data_ts: `strays` and `last_data_ts` of
     `tcp.reassembly`, while the flow is irregular. detection: whether the client is known (`undecided_flows`).
-    decided_at: the moment at which it was found, if that was after its first bytes. closed_by: the packet that
+    decided_at: the moment at which it was found, if that was after its first bytes. fin_side: which side
+    sent the first FIN, -1 if none did. closed_by: the packet that
     shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is known
     from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was decrypted, -1 for
     other streams. known_from: the first packet for which the start is known. acked_ts, fin_ts: of the packets that
@@ -61,6 +62,7 @@ class FlowTable:
     data_ts = _by_flow(0)
     detection = _by_flow(0)
     decided_at = _by_flow(0)
+    fin_side = _by_flow(-1)
     end_reason = _by_flow(0)
     end_packet = _by_flow(AFTER_CAPTURE)
     end_ts = _by_flow(0)

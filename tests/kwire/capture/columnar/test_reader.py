@@ -217,8 +217,8 @@ def test_header_columns_of_unknown_apis_are_null() -> None:
     headers = [struct.pack(">hhih", key, 0, number, -1) for number, key in enumerate((18, 9999, -7, -1, 32_767))]
     found = index.build_index(build_pcap(CapturedConnection().open().send_requests(*headers).close().packets))
     reader = ColumnarReader(found, None, Options())
-    header_columns = HeaderColumns(found, "", lambda: reader.clients)
+    header_columns = HeaderColumns(found, "", lambda: reader.clients, reader.exchange_builder.build_flow)
 
-    ((_, exchanges),) = reader.read_parts()
+    (exchanges,) = (exchanges for _, exchanges in reader.read_parts() if len(exchanges))
     assert header_columns.build_column("api_name", exchanges).to_pylist() == ["ApiVersions", None, None, None, None]
     assert header_columns.build_column("header_version", exchanges).to_pylist() == [1] * 5
