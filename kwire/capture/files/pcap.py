@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from kwire.capture.files.source import Reader
-from kwire.capture.model import CaptureIssue, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, NoPacket, Packet
 
 # Magic number -> (byte order, nanoseconds per unit of the fraction, size of a packet header).
 # The last two are a variant of some old Linux systems, whose packet headers are 8 bytes longer.
@@ -25,7 +25,7 @@ IXIA_MAGICS = {b"\x1c\x00\x01\xac": ">", b"\xac\x01\x00\x1c": "<", b"\x1c\x00\x0
 PACKET_SIZE_MAX = 16 * 1024 * 1024
 
 
-def read_packets(reader: Reader, magic: bytes) -> Iterator[Packet | CaptureIssue]:
+def read_packets(reader: Reader, magic: bytes) -> Iterator[Packet | CaptureIssue | NoPacket]:
     """Yield the packets after the magic number, which the caller has read and found in `MAGICS` or `IXIA_MAGICS`."""
     is_ixia = magic in IXIA_MAGICS
     order, unit, header_size = (IXIA_MAGICS[magic], 1000, 16) if is_ixia else MAGICS[magic]
@@ -40,7 +40,12 @@ def read_packets(reader: Reader, magic: bytes) -> Iterator[Packet | CaptureIssue
     is_swapped = struct.unpack_from(order + "HH", head) in {(2, 0), (2, 1), (2, 2)}
     unpack = struct.Struct(order + "IIII").unpack_from
     number = ts = 0
-    while head := reader.read(header_size):
+    while True:
+        if reader.may_wait(header_size):
+            yield NO_PACKET
+        head = reader.read(header_size)
+        if not head:
+            break
         number += 1
         if len(head) < header_size:
             detail = reader.error or f"the file ends inside the header of packet {number}"
@@ -57,6 +62,8 @@ def read_packets(reader: Reader, magic: bytes) -> Iterator[Packet | CaptureIssue
             detail = f"packet {number} claims {stored} bytes; the rest is not read"
             yield CaptureIssue("file_corrupt", detail, number, ts)
             return
+        if reader.may_wait(stored):
+            yield NO_PACKET
         data = reader.read(stored)
         if len(data) < stored:
             yield CaptureIssue("file_truncated", reader.error or f"the file ends inside packet {number}", number, ts)

@@ -9,13 +9,15 @@ from kwire.capture.files import pcapng_blocks
 from kwire.capture.files.pcap import PACKET_SIZE_MAX
 from kwire.capture.files.pcapng_blocks import Interface
 from kwire.capture.files.source import KeyLogSink, Reader
-from kwire.capture.model import CaptureIssue, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, NoPacket, Packet
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
 # Name resolution blocks (which `capture_info` reads), journals, custom and unknown blocks are skipped.
 INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, NAME_RESOLUTION, STATISTICS, _PACKET, _SECRETS = 1, 2, 3, 4, 5, 6, 10
 _READ = frozenset({INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, STATISTICS, _PACKET, _SECRETS})
+# In place of the kind of a block: the next one may not be available yet.
+_NO_BLOCK = -1
 # The kind of secrets that is a TLS key log: "TLSK".
 _TLS_KEY_LOG = 0x544C534B
 # A packet with its options and comments; a longer block is taken as corrupt.
@@ -32,7 +34,7 @@ class DamagedError(Exception):
         self.kind = kind
 
 
-def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
+def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue | NoPacket]:
     """Yield the packets of all sections after the first block type, which the caller has read and is `MAGIC`.
 
     Args: keys: receives the TLS secrets of the file, as they come.
@@ -42,7 +44,7 @@ def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Pac
         keys.may_grow = True
     try:
         for kind, body in blocks.read_blocks(_READ):
-            packet = blocks.parse_block(kind, body)
+            packet = NO_PACKET if kind == _NO_BLOCK else blocks.parse_block(kind, body)
             if packet is not None:
                 yield packet
     except DamagedError as error:
@@ -66,7 +68,7 @@ class BlockReader:
         self.number = 0
 
     def read_blocks(self, kinds: frozenset[int]) -> Iterator[tuple[int, bytes]]:
-        """Yield kind and body of the blocks of these kinds; the others are skipped.
+        """Yield kind and body of the blocks of these kinds; the others are skipped. `_NO_BLOCK` comes before a wait.
 
         Whatever the kinds are, the same damage ends the reading: that of a block which `read_packets` reads. Of other
         kinds, a block that is too long is skipped, and only the first of its two lengths is used.
@@ -83,6 +85,8 @@ class BlockReader:
             # The length includes the type, both copies of the length, and the padding to 32 bits.
             if not is_section and (size < 12 or size % 4 or (is_checked and size > _BLOCK_SIZE_MAX)):
                 raise DamagedError("file_corrupt", f"a block after packet {self.number} states a length of {size}")
+            if self.reader.may_wait(size - len(head)):
+                yield _NO_BLOCK, b""
             if kind in kinds and size <= _BLOCK_SIZE_MAX:
                 body = head[8:] + self._read_exactly(size - len(head))
                 if is_checked:
@@ -93,6 +97,8 @@ class BlockReader:
                 self._check_end(head, self._read_exactly(4))
             else:
                 self._skip_exactly(size - len(head), is_section=is_section)
+            if self.reader.may_wait(8):
+                yield _NO_BLOCK, b""
             head = self.reader.read(4)
 
     def _check_end(self, head: bytes, end: bytes) -> None:

@@ -10,12 +10,12 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
 import zstandard
 
-from kwire.capture.model import CaptureError, CaptureIssue, Packet
+from kwire.capture.model import CaptureError, CaptureIssue, NoPacket, Packet
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -40,6 +40,13 @@ class Readable(Protocol):
         """Return up to `size` bytes; none at the end."""
 
 
+class WaitingSource(Readable, Protocol):
+    """A file object that may have no data at the moment: a pipe, or a file that grows."""
+
+    def is_ready(self) -> bool:
+        """Whether a read returns at once, with data or at the end."""
+
+
 class KeyLogSink(Protocol):
     """Receives the TLS secrets of a capture file."""
 
@@ -53,8 +60,8 @@ class KeyLogSink(Protocol):
 class PacketSource(Protocol):
     """A source that yields packets itself: a series of files, or an interface."""
 
-    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue]:
-        """Yield the packets as they come. `keys` receives the TLS secrets among them."""
+    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue | NoPacket]:
+        """Yield the packets as they come, and `NO_PACKET` before a wait. `keys` receives the TLS secrets among them."""
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | PacketSource
@@ -92,6 +99,11 @@ class Reader:
         if self._compressed is None:
             return self._file.read(size)
         return self._decompress(self._compressed, size)
+
+    def may_wait(self, size: int) -> bool:
+        """Whether a read of `size` bytes may wait for data. If `size` is above 1 MiB, it may."""
+        file = self._file
+        return isinstance(file, _LookaheadBuffer) and not (size <= _CHUNK and file.is_available(size))
 
     def skip(self, size: int) -> bool:
         """Skip `size` bytes; return False if the input ended before."""
@@ -135,7 +147,7 @@ class Reader:
 class _CompressedInput:
     """The input of a decompressor: the bytes of the magic number, then the file. `size` counts both."""
 
-    def __init__(self, name: str, head: bytes, file: io.BufferedReader) -> None:
+    def __init__(self, name: str, head: bytes, file: io.BufferedReader | _LookaheadBuffer) -> None:
         self.name = name
         self.size = 0
         self._head = head
@@ -146,7 +158,8 @@ class _CompressedInput:
         if self._head:
             data, self._head = (self._head, b"") if size < 0 else (self._head[:size], self._head[size:])
         else:
-            data = self._file.read(size)
+            # What is available: a decompressor that waits for more delays the packets that it could return.
+            data = self._file.read1(size)
         self.size += len(data)
         return data
 
@@ -163,18 +176,15 @@ def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Rea
         plain = Reader(cast("Readable", file))
         if plain.magic[:2] == _GZIP_MAGIC:
             compressed = _CompressedInput("gzip", plain.magic, file)
-            # The buffer serves small reads without a call of Python code for each.
             with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
-                yield Reader(cast("Readable", decompressed), compressed, unpacked_max, on_unpacked)
+                yield Reader(_buffered_output(decompressed, file), compressed, unpacked_max, on_unpacked)
         elif is_compressed(plain.magic):
             compressed = _CompressedInput("zstd", plain.magic, file)
             decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
             with decompressor.stream_reader(
                 cast("io.BytesIO", compressed), read_across_frames=True, closefd=False
             ) as raw:
-                # Read in pieces, so that damage does not lose the data that was decompressed before it.
-                buffered = io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)
-                yield Reader(cast("Readable", buffered), compressed, unpacked_max, on_unpacked)
+                yield Reader(_buffered_output(raw, file), compressed, unpacked_max, on_unpacked)
         else:
             yield plain
 
@@ -195,14 +205,67 @@ def source_name(source: Source) -> str:
     return name if isinstance(name, str) else "<bytes>"
 
 
-def _buffered(source: Source) -> io.BufferedReader:
+def _buffered(source: Source) -> AbstractContextManager[io.BufferedReader | _LookaheadBuffer]:
     if isinstance(source, (str, os.PathLike)):
         return io.BufferedReader(io.FileIO(source), _CHUNK)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return io.BufferedReader(cast("io.RawIOBase", io.BytesIO(source)))
     if not hasattr(source, "read"):
         raise CaptureError(f"a capture is a path, bytes or a binary file object, not {type(source).__name__}")
+    if hasattr(source, "is_ready"):
+        waiting = cast("WaitingSource", source)
+        return nullcontext(_LookaheadBuffer(waiting, waiting.is_ready))
     return io.BufferedReader(_Adapter(cast("Readable", source)), _CHUNK)
+
+
+def _buffered_output(decompressor: object, file: io.BufferedReader | _LookaheadBuffer) -> Readable:
+    """The output of a decompressor that reads `file`. It is read in pieces, so that damage loses nothing before it."""
+    output = cast("Readable", decompressor)
+    if isinstance(file, _LookaheadBuffer):
+        # How much input the decompressor needs for its next byte is not known.
+        return _LookaheadBuffer(output, lambda: False)
+    return cast("Readable", io.BufferedReader(_Adapter(output), _CHUNK))
+
+
+class _LookaheadBuffer:
+    """Buffers a source that may wait for data, and tells whether a read returns at once."""
+
+    def __init__(self, source: Readable, is_ready: Callable[[], bool]) -> None:
+        """`is_ready`: as in `WaitingSource`; it may be False also where a read does not wait."""
+        self._read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+        self._is_ready = is_ready
+        self._data = bytearray()
+        self._is_ended = False
+
+    def is_available(self, size: int) -> bool:
+        """Whether `size` bytes, or all until the end, can be read without waiting."""
+        while len(self._data) < size and not self._is_ended:
+            if not self._is_ready():
+                return False
+            self._read_more()
+        return True
+
+    def read(self, size: int, /) -> bytes:
+        """Return `size` bytes, fewer only at the end."""
+        while len(self._data) < size and not self._is_ended:
+            self._read_more()
+        return self._take(size)
+
+    def read1(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        if not self._data and not self._is_ended:
+            self._read_more()
+        return self._take(size)
+
+    def _read_more(self) -> None:
+        data = self._read(_CHUNK)
+        self._data += data
+        self._is_ended = not data
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        return data
 
 
 class _Adapter(io.RawIOBase):
