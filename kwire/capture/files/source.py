@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
 import zstandard
@@ -68,14 +69,11 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | Pa
 
 
 class Reader:
-    """Reads exact sizes. A compressed stream that is damaged or a bomb ends early; `error` then has the reason.
-
-    `magic` has the first four bytes, which are read already.
-    """
+    """Reads exact sizes. A compressed stream that is damaged or a bomb ends early; `error` then has the reason."""
 
     def __init__(
         self,
-        file: Readable,
+        file: _Buffer,
         compressed: _CompressedInput | None = None,
         unpacked_max: int | None = None,
         on_unpacked: Callable[[int], None] | None = None,
@@ -90,9 +88,14 @@ class Reader:
         self._on_unpacked = on_unpacked
         self._size = self._reported = 0
         self.error: str | None = None
-        self.magic = self.read(4)
-        if compressed is not None and not self.magic and self.error is None:
-            self.error = f"the {compressed.name} stream ends before anything can be unpacked"
+
+    @cached_property
+    def magic(self) -> bytes:
+        """The first four bytes, which are read before all others."""
+        magic = self.read(4)
+        if self._compressed is not None and not magic and self.error is None:
+            self.error = f"the {self._compressed.name} stream ends before anything can be unpacked"
+        return magic
 
     def read(self, size: int) -> bytes:
         """Return `size` bytes, fewer only at the end of the input. The caller limits `size`."""
@@ -114,11 +117,18 @@ class Reader:
             size -= skipped
         return True
 
-    def _decompress(self, compressed: _CompressedInput, size: int) -> bytes:
+    def unpack(self) -> Iterator[bytes]:
+        """Yield the rest of a compressed input up to the end, the damage or the limit, in parts of at most 1 MiB."""
+        assert self._compressed is not None
+        while data := self._decompress(self._compressed, _CHUNK, is_partial=True):
+            yield data
+
+    def _decompress(self, compressed: _CompressedInput, size: int, *, is_partial: bool = False) -> bytes:
+        """Read `size` bytes, or if it `is_partial` up to that: then what precedes damage or the limit is read, too."""
         if self.error:
             return b""
         try:
-            data = self._file.read(size)
+            data = self._file.read1(size) if is_partial else self._file.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
             self.error = f"the {compressed.name} stream is damaged: {error}"
             return b""
@@ -131,7 +141,7 @@ class Reader:
             limit = max(DECOMPRESSED_SIZE_FREE, DECOMPRESSED_RATIO_MAX * compressed.size)
         if self._size > limit:
             self.error = f"the {compressed.name} stream unpacks to more than {self._describe_limit()}"
-            return b""
+            return data[: limit - self._size] if is_partial else b""
         return data
 
     def _describe_limit(self) -> str:
@@ -147,7 +157,7 @@ class Reader:
 class _CompressedInput:
     """The input of a decompressor: the bytes of the magic number, then the file. `size` counts both."""
 
-    def __init__(self, name: str, head: bytes, file: io.BufferedReader | _LookaheadBuffer) -> None:
+    def __init__(self, name: str, head: bytes, file: _Buffer) -> None:
         self.name = name
         self.size = 0
         self._head = head
@@ -173,7 +183,7 @@ def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Rea
     """
     on_unpacked = getattr(source, "on_unpacked", None)
     with _buffered(source) as file:
-        plain = Reader(cast("Readable", file))
+        plain = Reader(file)
         if plain.magic[:2] == _GZIP_MAGIC:
             compressed = _CompressedInput("gzip", plain.magic, file)
             with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
@@ -205,7 +215,7 @@ def source_name(source: Source) -> str:
     return name if isinstance(name, str) else "<bytes>"
 
 
-def _buffered(source: Source) -> AbstractContextManager[io.BufferedReader | _LookaheadBuffer]:
+def _buffered(source: Source) -> AbstractContextManager[_Buffer]:
     if isinstance(source, (str, os.PathLike)):
         return io.BufferedReader(io.FileIO(source), _CHUNK)
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -218,13 +228,13 @@ def _buffered(source: Source) -> AbstractContextManager[io.BufferedReader | _Loo
     return io.BufferedReader(_Adapter(cast("Readable", source)), _CHUNK)
 
 
-def _buffered_output(decompressor: object, file: io.BufferedReader | _LookaheadBuffer) -> Readable:
+def _buffered_output(decompressor: object, file: _Buffer) -> _Buffer:
     """The output of a decompressor that reads `file`. It is read in pieces, so that damage loses nothing before it."""
     output = cast("Readable", decompressor)
     if isinstance(file, _LookaheadBuffer):
         # How much input the decompressor needs for its next byte is not known.
         return _LookaheadBuffer(output, lambda: False)
-    return cast("Readable", io.BufferedReader(_Adapter(output), _CHUNK))
+    return io.BufferedReader(_Adapter(output), _CHUNK)
 
 
 class _LookaheadBuffer:
@@ -266,6 +276,9 @@ class _LookaheadBuffer:
         data = bytes(self._data[:size])
         del self._data[:size]
         return data
+
+
+_Buffer = io.BufferedReader | _LookaheadBuffer
 
 
 class _Adapter(io.RawIOBase):
