@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,6 +37,15 @@ class Packet(NamedTuple):
     data: bytes
     size: int
 
+
+class NoPacket(Enum):
+    """What a reader of packets yields before it waits."""
+
+    NO_PACKET = auto()
+    """No packet is available at the moment: the next call waits."""
+
+
+NO_PACKET = NoPacket.NO_PACKET
 
 Endpoint = tuple[bytes, int]
 """Packed IP address and port."""

@@ -10,6 +10,7 @@ from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.exchange_pairing import pair_exchanges, pair_with_ends
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names
+from kwire.capture.merged_issues import MergedIssues
 from kwire.capture.model import CaptureIssue, Row
 from kwire.capture.optional_dependencies import require_cryptography
 from kwire.capture.rows import traffic_rows
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
     from kwire.capture.model import FlowClosed, Segment
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
-
-# Limit of capture issues that are reported one by one: a file may report dropped packets in any number.
-_SEPARATE_ISSUES_MAX = 1000
-# Kinds of packet issues that are merged only if their details are equal, as issues of files are.
-_KINDS_BY_DETAIL = frozenset({"encapsulated", "link_type"})
 
 
 def outcomes_from_segments(
@@ -62,19 +58,15 @@ def exchanges_with_ends(
 
 
 def merge_issues(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    """The outcomes, with capture issues of one kind merged at the end; issues of files only if details are equal."""
-    issues: dict[str, tuple[CaptureIssue, int]] = {}
+    """The outcomes, with capture issues merged at the end, as `MergedIssues` does."""
+    issues = MergedIssues()
     for outcome in outcomes:
         if isinstance(outcome, CaptureIssue):
-            has_own_detail = not outcome.packet or outcome.kind in _KINDS_BY_DETAIL
-            is_separate = has_own_detail and len(issues) < _SEPARATE_ISSUES_MAX
-            key = f"{outcome.kind} {outcome.detail}" if is_separate else outcome.kind
-            first, count = issues.get(key, (outcome, 0))
-            issues[key] = first, count + outcome.packets
+            issues.add(outcome.packet, outcome)
         else:
             yield outcome
-    for first, count in issues.values():
-        times = "" if count == 1 else f", {count} times"
+    for _, first in issues.numbered:
+        times = "" if first.packets == 1 else f", {first.packets} times"
         suffix = "" if not first.packet or first.kind.startswith("file_") else f" (packet {first.packet}{times})"
         yield first._replace(detail=first.detail + suffix)
 

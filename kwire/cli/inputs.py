@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import KeyLogSink
-from kwire.capture.model import CaptureIssue, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, NoPacket, Packet
 from kwire.cli.interrupt import StopSignal
 
 # In the names of captures, before suffixes of `tcpdump -C` and of compression: .pcap, .pcapng, .cap. Other files of a
@@ -80,6 +80,10 @@ class PipeInput:
 
     read1 = read
 
+    def is_ready(self) -> bool:
+        """Whether a read returns at once."""
+        return self._file is None or self._stop.is_requested or _is_ready(self._file, 0)
+
 
 class CountedFile:
     """A file that reports how many bytes were read, and unpacked if it is compressed."""
@@ -128,18 +132,24 @@ class FollowedCapture:
         # overwritten: then the first packet differs.
         self._file_starts: dict[tuple[int, int], bytes] = {}
 
-    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue]:
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a stop is requested."""
+        return self._stop.is_requested
+
+    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue | NoPacket]:
         """The packets of the files in order, until a stop is requested."""
         last_file: _FileSnapshot | None = None
         while (opened := self._next_file(last_file)) is not None:
             with opened as file:
                 growing_file = _GrowingFile(file, self)
                 file_start = b""
-                for packet in read_packets(growing_file, keys, self._unpacked_max):
+                for packet in read_packets(growing_file, keys, self._unpacked_max, with_markers=True):
                     # If reading stops in the middle of a packet on request, the file is not damaged.
                     if isinstance(packet, CaptureIssue) and packet.kind == "file_truncated" and self._stop.is_requested:
                         continue
-                    file_start = file_start or os.pread(file.fileno(), _FILE_START_SIZE, 0)
+                    if packet is not NO_PACKET:
+                        file_start = file_start or os.pread(file.fileno(), _FILE_START_SIZE, 0)
                     yield packet
                     if self._stop.is_requested:
                         return
@@ -149,6 +159,7 @@ class FollowedCapture:
                     self._file_starts[_file_id(last_file.status)] = file_start
                     if len(self._file_starts) > _FILE_STARTS_MAX:
                         del self._file_starts[next(iter(self._file_starts))]
+            yield NO_PACKET
 
     def find_successor(self, snapshot: _FileSnapshot) -> str | None:
         """The file written after this one, if there is one."""
@@ -235,6 +246,16 @@ class _GrowingFile:
                 return b""
 
     read1 = read
+
+    def is_ready(self) -> bool:
+        """Whether a read returns at once."""
+        snapshot = self.snapshot()
+        return (
+            self._is_last_read
+            or self._capture.is_stopped
+            or snapshot.status.st_size != self._file.tell()
+            or self._capture.find_successor(snapshot) is not None
+        )
 
     def snapshot(self) -> _FileSnapshot:
         """The path and current status of the file."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kwire.capture.files import pcap, pcapng, pcapng_blocks
-from kwire.capture.files.pcapng import BlockReader
+from kwire.capture.files.pcapng import BlockParser
 from kwire.capture.files.pcapng_blocks import Interface
 from kwire.capture.files.source import Source, not_a_capture, open_source
 
@@ -55,17 +55,17 @@ def read_capture_info(source: Source, unpacked_max: int | None = None) -> Captur
         if magic != pcapng.MAGIC:
             raise not_a_capture(magic)
         info = CaptureInfo("pcapng")
-        blocks = pcapng.BlockReader(reader)
+        blocks = pcapng.BlockReader(reader, pcapng.BlockParser())
         with suppress(pcapng.DamagedError):
             for kind, body in blocks.read_blocks(_READ):
                 # A block that is too short has no data; the next one may.
                 with suppress(struct.error):
-                    _add_block(info, blocks, kind, body)
+                    _add_block(info, blocks.parser, kind, body)
         return info
 
 
-def _add_block(info: CaptureInfo, blocks: BlockReader, kind: int, body: bytes) -> None:
-    order = blocks.order
+def _add_block(info: CaptureInfo, parser: BlockParser, kind: int, body: bytes) -> None:
+    order = parser.order
     if kind == _SECTION:
         for code, value in pcapng_blocks.read_options(body, 16, order):
             text = pcapng_blocks.decode_text(value)
@@ -75,13 +75,13 @@ def _add_block(info: CaptureInfo, blocks: BlockReader, kind: int, body: bytes) -
                 info.comments.append(text)
     elif kind == pcapng.INTERFACE and len(info.interfaces) < _INTERFACES_MAX:
         info.interfaces.append(pcapng_blocks.parse_interface(body, order))
-        blocks.interfaces.append(info.interfaces[-1])
+        parser.interfaces.append(info.interfaces[-1])
     elif kind == pcapng.NAME_RESOLUTION:
         for address, names in pcapng_blocks.parse_names(body, order):
             if address in info.hosts or len(info.hosts) < _HOSTS_MAX:
                 known = info.hosts.get(address, [])
                 info.hosts[address] = list(dict.fromkeys(known + names))[:_NAMES_MAX]
     elif kind == pcapng.STATISTICS:
-        issue = pcapng_blocks.parse_dropped_packets(body, order, blocks.interfaces)
+        issue = pcapng_blocks.parse_dropped_packets(body, order, parser.interfaces)
         if issue is not None and len(info.dropped) < _COMMENTS_MAX:
             info.dropped.append(issue.detail)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 from kwire.capture.files.source import KeyLogSink
-from kwire.capture.model import CaptureIssue, LiveError, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, LiveError, NoPacket, Packet
 
 ANY = "any"
 BUFFER_SIZE = 64 * 1024 * 1024
@@ -67,7 +67,7 @@ class LiveCapture:
         self._socket, self._link = _open_interface(interface, buffer_size)
         self._ts = time.time_ns()
 
-    def packets(self, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
+    def packets(self, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue | NoPacket]:
         """Yield the packets since the interface was opened, until `should_end`; then report dropped packets.
 
         Args: keys: not used; an interface has no secrets.
@@ -78,6 +78,9 @@ class LiveCapture:
                 packet = self._read_packet(buffer)
                 if packet is not None:
                     yield packet
+                if packet is NO_PACKET:
+                    self._on_idle()
+                    select.select([self._socket], [], [], _WAIT_SECONDS)
         except OSError as error:
             if error.errno not in {errno.ENETDOWN, errno.ENODEV, errno.ENXIO}:
                 raise
@@ -103,14 +106,12 @@ class LiveCapture:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read_packet(self, buffer: memoryview) -> Packet | None:
-        """Read the next packet; None if there is none, or it is a duplicate or not IP."""
+    def _read_packet(self, buffer: memoryview) -> Packet | NoPacket | None:
+        """Read the next packet, if there is one; None if it is a duplicate or not IP."""
         try:
             size, ancillary, _, sender = self._socket.recvmsg_into([buffer], 64, socket.MSG_DONTWAIT | socket.MSG_TRUNC)
         except BlockingIOError:
-            self._on_idle()
-            select.select([self._socket], [], [], _WAIT_SECONDS)
-            return None
+            return NO_PACKET
         _, protocol, kind, hardware, _ = sender
         if kind == _OUTGOING and hardware == _LOOPBACK:
             # On loopback each packet comes twice: when it is sent, and when it is received.

@@ -9,17 +9,19 @@ from kwire.capture.files import pcapng_blocks
 from kwire.capture.files.pcap import PACKET_SIZE_MAX
 from kwire.capture.files.pcapng_blocks import Interface
 from kwire.capture.files.source import KeyLogSink, Reader
-from kwire.capture.model import CaptureIssue, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, NoPacket, Packet
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
 # Name resolution blocks (which `capture_info` reads), journals, custom and unknown blocks are skipped.
-INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, NAME_RESOLUTION, STATISTICS, _PACKET, _SECRETS = 1, 2, 3, 4, 5, 6, 10
-_READ = frozenset({INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, STATISTICS, _PACKET, _SECRETS})
+INTERFACE, PACKET_OLD, PACKET_SIMPLE, NAME_RESOLUTION, STATISTICS, PACKET, SECRETS = 1, 2, 3, 4, 5, 6, 10
+READ = frozenset({INTERFACE, PACKET_OLD, PACKET_SIMPLE, STATISTICS, PACKET, SECRETS})
+# In place of the kind of a block: the next one may not be available yet.
+_NO_BLOCK = -1
 # The kind of secrets that is a TLS key log: "TLSK".
-_TLS_KEY_LOG = 0x544C534B
+TLS_KEY_LOG = 0x544C534B
 # A packet with its options and comments; a longer block is taken as corrupt.
-_BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
+BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
 # Limits the memory for a file that consists of interfaces.
 INTERFACES_MAX = 1 << 16
 
@@ -32,103 +34,45 @@ class DamagedError(Exception):
         self.kind = kind
 
 
-def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
-    """Yield the packets of all sections after the first block type, which the caller has read and is `MAGIC`.
+def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue | NoPacket]:
+    """Yield the packets of all sections of a file, whose magic number is `MAGIC`.
 
     Args: keys: receives the TLS secrets of the file, as they come.
     """
-    blocks = _PacketReader(reader, keys)
     if keys is not None:
         keys.may_grow = True
+    yield from read_blocks(reader, BlockParser(keys))
+
+
+def read_blocks(reader: Reader, parser: BlockParser) -> Iterator[Packet | CaptureIssue | NoPacket]:
+    """Yield the packets of the next blocks. Args: parser: as the blocks before left it."""
     try:
-        for kind, body in blocks.read_blocks(_READ):
-            packet = blocks.parse_block(kind, body)
+        for kind, body in BlockReader(reader, parser).read_blocks(READ):
+            packet = NO_PACKET if kind == _NO_BLOCK else parser.parse_block(kind, body)
             if packet is not None:
                 yield packet
     except DamagedError as error:
-        yield CaptureIssue(error.kind, reader.error or str(error), blocks.number, blocks.ts)
+        yield CaptureIssue(error.kind, reader.error or str(error), parser.number, parser.ts)
         return
     if reader.error:
-        yield CaptureIssue("file_truncated", reader.error, blocks.number, blocks.ts)
+        yield CaptureIssue("file_truncated", reader.error, parser.number, parser.ts)
 
 
-class BlockReader:
-    """Reads the blocks of all sections. `order` and `interfaces` are those of the current section.
+class BlockParser:
+    """Parses the blocks with packets, and those that packets need.
 
-    The parser of the blocks adds the interfaces, and counts the packets in `number`, for the texts of errors.
+    order, interfaces: of the current section. number, ts: of the last packet.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        """The type of the first block, which is `MAGIC`, is read already."""
-        self.reader = reader
+    def __init__(self, keys: KeyLogSink | None = None) -> None:
+        """Args: keys: receives the TLS secrets, as they come."""
+        self.keys = keys
         self.order = "<"
         self.interfaces: list[Interface] = []
-        self.number = 0
-
-    def read_blocks(self, kinds: frozenset[int]) -> Iterator[tuple[int, bytes]]:
-        """Yield kind and body of the blocks of these kinds; the others are skipped.
-
-        Whatever the kinds are, the same damage ends the reading: that of a block which `read_packets` reads. Of other
-        kinds, a block that is too long is skipped, and only the first of its two lengths is used.
-        Raises: DamagedError.
-        """
-        head = MAGIC
-        while head:
-            is_section = head == MAGIC
-            head += self._read_exactly(8 if is_section else 4)
-            if is_section:
-                self._begin_section(head)
-            kind, size = struct.unpack_from(self.order + "II", head)
-            is_checked = kind in _READ
-            # The length includes the type, both copies of the length, and the padding to 32 bits.
-            if not is_section and (size < 12 or size % 4 or (is_checked and size > _BLOCK_SIZE_MAX)):
-                raise DamagedError("file_corrupt", f"a block after packet {self.number} states a length of {size}")
-            if kind in kinds and size <= _BLOCK_SIZE_MAX:
-                body = head[8:] + self._read_exactly(size - len(head))
-                if is_checked:
-                    self._check_end(head, body[-4:])
-                yield kind, body[:-4]
-            elif is_checked:
-                self._skip_exactly(size - len(head) - 4, is_section=False)
-                self._check_end(head, self._read_exactly(4))
-            else:
-                self._skip_exactly(size - len(head), is_section=is_section)
-            head = self.reader.read(4)
-
-    def _check_end(self, head: bytes, end: bytes) -> None:
-        if end != head[4:8]:
-            raise DamagedError("file_corrupt", f"the two lengths of a block after packet {self.number} differ")
-
-    def _skip_exactly(self, size: int, *, is_section: bool) -> None:
-        if not self.reader.skip(size):
-            place = "a section header" if is_section else f"a block after packet {self.number}"
-            raise DamagedError("file_truncated", f"the file ends inside {place}")
-
-    def _begin_section(self, head: bytes) -> None:
-        """Each section has a byte order of its own, and numbers its interfaces from 0."""
-        self.order = ">" if head[8:] == b"\x1a\x2b\x3c\x4d" else "<"
-        self.interfaces = []
-        size, magic = struct.unpack_from(self.order + "II", head, 4)
-        if magic != 0x1A2B3C4D or size < 28:
-            raise DamagedError("file_corrupt", "a section header has no byte-order mark")
-
-    def _read_exactly(self, size: int) -> bytes:
-        data = self.reader.read(size)
-        if len(data) < size:
-            raise DamagedError("file_truncated", f"the file ends inside a block after packet {self.number}")
-        return data
-
-
-class _PacketReader(BlockReader):
-    """Parses the blocks with packets, and those that packets need."""
-
-    def __init__(self, reader: Reader, keys: KeyLogSink | None) -> None:
-        super().__init__(reader)
-        self.keys = keys
-        self.ts = 0
+        self.number = self.ts = 0
 
     def parse_block(self, kind: int, body: bytes) -> Packet | CaptureIssue | None:
-        """Parse a block of `_READ`; return its packet or issue, if any."""
+        """Parse a block of `READ`; return its packet or issue, if any."""
         try:
             if kind == INTERFACE:
                 self.interfaces.append(pcapng_blocks.parse_interface(body, self.order))
@@ -137,13 +81,13 @@ class _PacketReader(BlockReader):
                 return None
             if kind == STATISTICS:
                 return pcapng_blocks.parse_dropped_packets(body, self.order, self.interfaces)
-            if kind == _SECRETS:
+            if kind == SECRETS:
                 self._add_secrets(body)
                 return None
             self.number += 1
-            if kind == _PACKET_SIMPLE:
+            if kind == PACKET_SIMPLE:
                 return self._simple_packet(body)
-            layout = "HHIIII" if kind == _PACKET_OLD else "IIIII"
+            layout = "HHIIII" if kind == PACKET_OLD else "IIIII"
             fields = struct.unpack_from(self.order + layout, body)
         except struct.error:
             return self._issue(f"a block after packet {self.number} is too short")
@@ -152,7 +96,7 @@ class _PacketReader(BlockReader):
 
     def _add_secrets(self, body: bytes) -> None:
         kind, size = struct.unpack_from(self.order + "II", body)
-        if kind == _TLS_KEY_LOG and self.keys is not None:
+        if kind == TLS_KEY_LOG and self.keys is not None:
             self.keys.add_lines(body[8 : 8 + size].decode("latin-1"))
 
     def _simple_packet(self, body: bytes) -> Packet | CaptureIssue:
@@ -176,3 +120,74 @@ class _PacketReader(BlockReader):
 
     def _issue(self, detail: str) -> CaptureIssue:
         return CaptureIssue("file_corrupt", detail, self.number, self.ts)
+
+
+class BlockReader:
+    """Reads the blocks of all sections."""
+
+    def __init__(self, reader: Reader, parser: BlockParser) -> None:
+        """Read from the beginning of a block on, whose type is the magic number of `reader`.
+
+        Args: parser: is told of new sections. The caller gives it the blocks.
+        """
+        self.reader = reader
+        self.parser = parser
+
+    def read_blocks(self, kinds: frozenset[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield kind and body of the blocks of these kinds; the others are skipped. `_NO_BLOCK` comes before a wait.
+
+        Whatever the kinds are, the same damage ends the reading: that of a block which `read_packets` reads. Of other
+        kinds, a block that is too long is skipped, and only the first of its two lengths is used.
+        Raises: DamagedError.
+        """
+        head = self.reader.magic
+        while head:
+            is_section = head == MAGIC
+            head += self._read_exactly(8 if is_section else 4)
+            if is_section:
+                self._begin_section(head)
+            kind, size = struct.unpack_from(self.parser.order + "II", head)
+            is_checked = kind in READ
+            # The length includes the type, both copies of the length, and the padding to 32 bits.
+            if not is_section and (size < 12 or size % 4 or (is_checked and size > BLOCK_SIZE_MAX)):
+                raise DamagedError(
+                    "file_corrupt", f"a block after packet {self.parser.number} states a length of {size}"
+                )
+            if self.reader.may_wait(size - len(head)):
+                yield _NO_BLOCK, b""
+            if kind in kinds and size <= BLOCK_SIZE_MAX:
+                body = head[8:] + self._read_exactly(size - len(head))
+                if is_checked:
+                    self._check_end(head, body[-4:])
+                yield kind, body[:-4]
+            elif is_checked:
+                self._skip_exactly(size - len(head) - 4, is_section=False)
+                self._check_end(head, self._read_exactly(4))
+            else:
+                self._skip_exactly(size - len(head), is_section=is_section)
+            if self.reader.may_wait(8):
+                yield _NO_BLOCK, b""
+            head = self.reader.read(4)
+
+    def _check_end(self, head: bytes, end: bytes) -> None:
+        if end != head[4:8]:
+            raise DamagedError("file_corrupt", f"the two lengths of a block after packet {self.parser.number} differ")
+
+    def _skip_exactly(self, size: int, *, is_section: bool) -> None:
+        if not self.reader.skip(size):
+            place = "a section header" if is_section else f"a block after packet {self.parser.number}"
+            raise DamagedError("file_truncated", f"the file ends inside {place}")
+
+    def _begin_section(self, head: bytes) -> None:
+        """Each section has a byte order of its own, and numbers its interfaces from 0."""
+        self.parser.order = ">" if head[8:] == b"\x1a\x2b\x3c\x4d" else "<"
+        self.parser.interfaces = []
+        size, magic = struct.unpack_from(self.parser.order + "II", head, 4)
+        if magic != 0x1A2B3C4D or size < 28:
+            raise DamagedError("file_corrupt", "a section header has no byte-order mark")
+
+    def _read_exactly(self, size: int) -> bytes:
+        data = self.reader.read(size)
+        if len(data) < size:
+            raise DamagedError("file_truncated", f"the file ends inside a block after packet {self.parser.number}")
+        return data

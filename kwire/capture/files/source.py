@@ -10,12 +10,13 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
 import zstandard
 
-from kwire.capture.model import CaptureError, CaptureIssue, Packet
+from kwire.capture.model import CaptureError, CaptureIssue, NoPacket, Packet
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -40,6 +41,13 @@ class Readable(Protocol):
         """Return up to `size` bytes; none at the end."""
 
 
+class WaitingSource(Readable, Protocol):
+    """A file object that may have no data at the moment: a pipe, or a file that grows."""
+
+    def is_ready(self) -> bool:
+        """Whether a read returns at once, with data or at the end."""
+
+
 class KeyLogSink(Protocol):
     """Receives the TLS secrets of a capture file."""
 
@@ -53,22 +61,19 @@ class KeyLogSink(Protocol):
 class PacketSource(Protocol):
     """A source that yields packets itself: a series of files, or an interface."""
 
-    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue]:
-        """Yield the packets as they come. `keys` receives the TLS secrets among them."""
+    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue | NoPacket]:
+        """Yield the packets as they come, and `NO_PACKET` before a wait. `keys` receives the TLS secrets among them."""
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | PacketSource
 
 
 class Reader:
-    """Reads exact sizes. A compressed stream that is damaged or a bomb ends early; `error` then has the reason.
-
-    `magic` has the first four bytes, which are read already.
-    """
+    """Reads exact sizes. A compressed stream that is damaged or a bomb ends early; `error` then has the reason."""
 
     def __init__(
         self,
-        file: Readable,
+        file: _Buffer,
         compressed: _CompressedInput | None = None,
         unpacked_max: int | None = None,
         on_unpacked: Callable[[int], None] | None = None,
@@ -83,15 +88,25 @@ class Reader:
         self._on_unpacked = on_unpacked
         self._size = self._reported = 0
         self.error: str | None = None
-        self.magic = self.read(4)
-        if compressed is not None and not self.magic and self.error is None:
-            self.error = f"the {compressed.name} stream ends before anything can be unpacked"
+
+    @cached_property
+    def magic(self) -> bytes:
+        """The first four bytes, which are read before all others."""
+        magic = self.read(4)
+        if self._compressed is not None and not magic and self.error is None:
+            self.error = f"the {self._compressed.name} stream ends before anything can be unpacked"
+        return magic
 
     def read(self, size: int) -> bytes:
         """Return `size` bytes, fewer only at the end of the input. The caller limits `size`."""
         if self._compressed is None:
             return self._file.read(size)
         return self._decompress(self._compressed, size)
+
+    def may_wait(self, size: int) -> bool:
+        """Whether a read of `size` bytes may wait for data. If `size` is above 1 MiB, it may."""
+        file = self._file
+        return isinstance(file, _LookaheadBuffer) and not (size <= _CHUNK and file.is_available(size))
 
     def skip(self, size: int) -> bool:
         """Skip `size` bytes; return False if the input ended before."""
@@ -102,11 +117,18 @@ class Reader:
             size -= skipped
         return True
 
-    def _decompress(self, compressed: _CompressedInput, size: int) -> bytes:
+    def unpack(self) -> Iterator[bytes]:
+        """Yield the rest of a compressed input up to the end, the damage or the limit, in parts of at most 1 MiB."""
+        assert self._compressed is not None
+        while data := self._decompress(self._compressed, _CHUNK, is_partial=True):
+            yield data
+
+    def _decompress(self, compressed: _CompressedInput, size: int, *, is_partial: bool = False) -> bytes:
+        """Read `size` bytes, or if it `is_partial` up to that: then what precedes damage or the limit is read, too."""
         if self.error:
             return b""
         try:
-            data = self._file.read(size)
+            data = self._file.read1(size) if is_partial else self._file.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
             self.error = f"the {compressed.name} stream is damaged: {error}"
             return b""
@@ -119,7 +141,7 @@ class Reader:
             limit = max(DECOMPRESSED_SIZE_FREE, DECOMPRESSED_RATIO_MAX * compressed.size)
         if self._size > limit:
             self.error = f"the {compressed.name} stream unpacks to more than {self._describe_limit()}"
-            return b""
+            return data[: limit - self._size] if is_partial else b""
         return data
 
     def _describe_limit(self) -> str:
@@ -135,7 +157,7 @@ class Reader:
 class _CompressedInput:
     """The input of a decompressor: the bytes of the magic number, then the file. `size` counts both."""
 
-    def __init__(self, name: str, head: bytes, file: io.BufferedReader) -> None:
+    def __init__(self, name: str, head: bytes, file: _Buffer) -> None:
         self.name = name
         self.size = 0
         self._head = head
@@ -146,7 +168,8 @@ class _CompressedInput:
         if self._head:
             data, self._head = (self._head, b"") if size < 0 else (self._head[:size], self._head[size:])
         else:
-            data = self._file.read(size)
+            # What is available: a decompressor that waits for more delays the packets that it could return.
+            data = self._file.read1(size)
         self.size += len(data)
         return data
 
@@ -160,21 +183,18 @@ def open_source(source: Source, unpacked_max: int | None = None) -> Iterator[Rea
     """
     on_unpacked = getattr(source, "on_unpacked", None)
     with _buffered(source) as file:
-        plain = Reader(cast("Readable", file))
+        plain = Reader(file)
         if plain.magic[:2] == _GZIP_MAGIC:
             compressed = _CompressedInput("gzip", plain.magic, file)
-            # The buffer serves small reads without a call of Python code for each.
             with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
-                yield Reader(cast("Readable", decompressed), compressed, unpacked_max, on_unpacked)
+                yield Reader(_buffered_output(decompressed, file), compressed, unpacked_max, on_unpacked)
         elif is_compressed(plain.magic):
             compressed = _CompressedInput("zstd", plain.magic, file)
             decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
             with decompressor.stream_reader(
                 cast("io.BytesIO", compressed), read_across_frames=True, closefd=False
             ) as raw:
-                # Read in pieces, so that damage does not lose the data that was decompressed before it.
-                buffered = io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)
-                yield Reader(cast("Readable", buffered), compressed, unpacked_max, on_unpacked)
+                yield Reader(_buffered_output(raw, file), compressed, unpacked_max, on_unpacked)
         else:
             yield plain
 
@@ -195,14 +215,70 @@ def source_name(source: Source) -> str:
     return name if isinstance(name, str) else "<bytes>"
 
 
-def _buffered(source: Source) -> io.BufferedReader:
+def _buffered(source: Source) -> AbstractContextManager[_Buffer]:
     if isinstance(source, (str, os.PathLike)):
         return io.BufferedReader(io.FileIO(source), _CHUNK)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return io.BufferedReader(cast("io.RawIOBase", io.BytesIO(source)))
     if not hasattr(source, "read"):
         raise CaptureError(f"a capture is a path, bytes or a binary file object, not {type(source).__name__}")
+    if hasattr(source, "is_ready"):
+        waiting = cast("WaitingSource", source)
+        return nullcontext(_LookaheadBuffer(waiting, waiting.is_ready))
     return io.BufferedReader(_Adapter(cast("Readable", source)), _CHUNK)
+
+
+def _buffered_output(decompressor: object, file: _Buffer) -> _Buffer:
+    """The output of a decompressor that reads `file`. It is read in pieces, so that damage loses nothing before it."""
+    output = cast("Readable", decompressor)
+    if isinstance(file, _LookaheadBuffer):
+        # How much input the decompressor needs for its next byte is not known.
+        return _LookaheadBuffer(output, lambda: False)
+    return io.BufferedReader(_Adapter(output), _CHUNK)
+
+
+class _LookaheadBuffer:
+    """Buffers a source that may wait for data, and tells whether a read returns at once."""
+
+    def __init__(self, source: Readable, is_ready: Callable[[], bool]) -> None:
+        """`is_ready`: as in `WaitingSource`; it may be False also where a read does not wait."""
+        self._read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+        self._is_ready = is_ready
+        self._data = bytearray()
+        self._is_ended = False
+
+    def is_available(self, size: int) -> bool:
+        """Whether `size` bytes, or all until the end, can be read without waiting."""
+        while len(self._data) < size and not self._is_ended:
+            if not self._is_ready():
+                return False
+            self._read_more()
+        return True
+
+    def read(self, size: int, /) -> bytes:
+        """Return `size` bytes, fewer only at the end."""
+        while len(self._data) < size and not self._is_ended:
+            self._read_more()
+        return self._take(size)
+
+    def read1(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        if not self._data and not self._is_ended:
+            self._read_more()
+        return self._take(size)
+
+    def _read_more(self) -> None:
+        data = self._read(_CHUNK)
+        self._data += data
+        self._is_ended = not data
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        return data
+
+
+_Buffer = io.BufferedReader | _LookaheadBuffer
 
 
 class _Adapter(io.RawIOBase):

@@ -55,19 +55,17 @@ def build_columns(source: Source, columns: Columns, on_progress: Callable[[int],
             writer.write_span((span.base, span.extent), packets, exchanges, result.fragments)
             on_progress(span.base + span.extent)
         scanner.report_end(state)
-        header_pass.issues += [(state.packet_count, issue) for issue in state.issues]
-        header_pass.close(state.packet_count)
         write_flows(writer, builder, endpoint_pairs.endpoint_table())
         writer.write_metadata(
             {
                 "size": file.size,
                 "mtime_ns": file.mtime_ns,
                 "packet_count": state.packet_count,
-                "first_ts": first_ts if state.packet_count else 0,
+                "first_ts": first_ts if first_ts <= last_ts else 0,
                 "last_ts": last_ts,
                 "secrets_at": state.key_logs,
                 "may_have_secrets": scanner.may_have_secrets,
-                "issues": header_pass.issues,
+                "issues": header_pass.close(state),
             }
         )
 

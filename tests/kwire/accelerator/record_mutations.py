@@ -10,8 +10,8 @@ import numpy as np
 from kwire.accelerator import NATIVE
 from kwire.capture.columnar.body_walker import PADDING_SIZE
 from kwire.capture.columnar.record_checks import check_in_columns
+from kwire.capture.files.pcap import PcapLayout
 from kwire.capture.index.scan.pcap_scanner import find_records, find_records_in_python
-from kwire.capture.index.scan.resync import PcapLayout
 from kwire.errors import WireError
 from kwire.records import Record, write_batch
 from kwire.records.batch import HEADER_SIZE

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.capture.model import Packet
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.model import NO_PACKET, Packet
 from kwire.cli.inputs import CountedFile, FollowedCapture, PipeInput, is_stream
 from kwire.cli.interrupt import StopSignal
 from tests.support.captures.capture_files import CapturedPacket, build_pcap
@@ -79,7 +80,7 @@ def test_a_file_left_inside_a_packet_is_not_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(wires(1, 2)[:-1])
     stop = StopSignal()
-    found = list(FollowedCapture(str(path), stop, Writer(stop)).packets(None))
+    found = list(read_packets(FollowedCapture(str(path), stop, Writer(stop))))
 
     assert [each.data for each in found if isinstance(each, Packet)] == [b"\x01"]
     assert len(found) == 1
@@ -189,6 +190,33 @@ def test_a_pipe_prints_buffered_rows_before_it_waits() -> None:
         assert (pipe.read1(100), shown) == (b"more", [True])
         os.close(writer)
         assert pipe.read1(100) == b""
+
+
+def test_a_pipe_with_half_a_packet_gives_a_marker_before_it_waits() -> None:
+    reader, writer = os.pipe()
+    data, idle = wires(1, 2), list[int]()
+    with io.FileIO(reader) as file:
+        pipe = PipeInput(file, "-", StopSignal(), lambda: idle.append(os.write(writer, data[50:])))
+        os.write(writer, data[:50])
+        found = read_packets(pipe, with_markers=True)
+        first, marker = next(found), next(found)
+        assert isinstance(first, Packet)
+        assert (first.data, marker, idle) == (b"\x01", NO_PACKET, [])
+        second = next(found)
+        assert isinstance(second, Packet)
+        assert (second.data, idle) == (b"\x02", [8])
+        os.close(writer)
+        assert list(found) == []
+
+
+def test_a_followed_file_gives_a_marker_before_it_waits(tmp_path: Path) -> None:
+    path, data, stop = tmp_path / "a.pcap", wires(1, 2), StopSignal()
+    path.write_bytes(data[:50])
+    steps = append_step(path, data[50:]), write_step(tmp_path / "b.pcap", wires(3), 1_000_000_000)
+    found = FollowedCapture(str(tmp_path), stop, Writer(stop, *steps)).packets(None)
+    items = [item.data[0] if isinstance(item, Packet) else item for item in islice(found, 20)]
+
+    assert items == [1, NO_PACKET, 2, NO_PACKET, NO_PACKET, 3, NO_PACKET, NO_PACKET]
 
 
 def test_a_pipe_without_a_writer_has_ended() -> None:

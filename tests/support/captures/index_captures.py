@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kwire.capture.index import build_index
+from kwire.capture.merged_issues import MergedIssues
+from kwire.capture.model import CaptureIssue, Segment
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_rows
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
@@ -37,6 +39,17 @@ _ETHERNET = bytes(12) + b"\x08\x00"
 def batch_rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, object]]:
     """The rows of all batches."""
     return [row for batch in batches for row in batch.to_pylist()]
+
+
+def split_issues(items: Iterable[Segment | CaptureIssue]) -> tuple[list[Segment], list[CaptureIssue]]:
+    """The segments; and the issues, merged as an index has them."""
+    segments, issues = [], MergedIssues()
+    for item in items:
+        if isinstance(item, CaptureIssue):
+            issues.add(item.packet, item)
+        else:
+            segments.append(item)
+    return segments, [issue for _, issue in issues.numbered]
 
 
 def count_flows(capture: bytes) -> int:

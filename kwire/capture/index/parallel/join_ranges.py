@@ -18,19 +18,20 @@ from kwire.capture.index.column_schema import PACKET_TYPES
 from kwire.capture.index.columns import Columns, new_columns_file
 from kwire.capture.index.parallel.ranges import FileRange, RangeFile, read_range
 from kwire.capture.index.scan.files import CaptureFile, Source
-from kwire.capture.index.scan.header_pass import HeaderPass, check_limits
+from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_copies import NO_KEYS, find_copies, latest_keys
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.scan.scanner import open_scanner
 from kwire.capture.index.scan.spans import ScanState
 from kwire.capture.index.stored_payload import StoredPayload
+from kwire.capture.merged_issues import merge_numbered
 from kwire.capture.model import CaptureIssue, Packet
 from kwire.capture.network.packet_copies import COPIES_KIND, copies_issue
 
 # This many pairs, the largest ones, are assigned to shards by their size; the others are assigned in turn.
 _WEIGHED_MAX = 10_000
-# The kind of issue that counts packets in unsupported tunnels, over all ranges.
-_COUNTED_KIND = "encapsulated"
+# The kind of issue that counts packets in unsupported tunnels, over all ranges; and the one that belongs to no packet.
+_COUNTED_KIND, _FILE_KIND = "encapsulated", "dropped"
 
 
 class _PlacedRange(NamedTuple):
@@ -122,16 +123,17 @@ def _chain_ranges(
         if state.position.at >= file_range.stop:
             continue
         range_file = RangeFile(folder.range_path(number))
-        is_reread = range_file.summary.begin != state.position
+        depends_on_before = range_file.summary.state.depends_on_before and state.packet_count > 0
+        is_reread = range_file.summary.begin != state.position or depends_on_before
         if is_reread:
-            read_range(source, file_range, state.position, folder.range_path(number))
+            before = state.packet_count, state.last_ts
+            read_range(source, file_range, state.position, folder.range_path(number), before)
             range_file = RangeFile(folder.range_path(number))
         yield _PlacedRange(number, range_file, state.packet_count, is_reread)
         range_state = range_file.summary.state
         state.position, state.is_ended = range_state.position, range_state.is_ended
         state.last_ts = range_state.last_ts if range_state.packet_count else state.last_ts
         state.packet_count += range_state.packet_count
-        state.issues += range_state.issues
         state.key_logs += range_state.key_logs
 
 
@@ -235,38 +237,20 @@ def _collect_issues(
     placed_ranges: Sequence[_PlacedRange], header_pass: HeaderPass, state: ScanState
 ) -> list[tuple[int, CaptureIssue]]:
     """All issues but that about copies, in the order in which one pass over the file finds them."""
-    issues = list(header_pass.issues)
-    counted: dict[str, CaptureIssue] = {}
+    numbered: list[tuple[int, CaptureIssue]] = []
+    counted: list[tuple[int, CaptureIssue]] = []
     for _, range_file, before, _ in placed_ranges:
         for number, issue in range_file.summary.issues:
-            moved = issue._replace(packet=issue.packet + before)
+            moved = issue if issue.kind == _FILE_KIND else issue._replace(packet=issue.packet + before)
             if issue.kind == _COUNTED_KIND:
-                _add_count(counted, moved)
+                counted.append((state.packet_count, moved))
             elif issue.kind != COPIES_KIND:
-                issues.append((number + before, moved))
-    check_limits(issues)
-    issues.sort(key=lambda numbered: numbered[0])
-    issues += [(state.packet_count, issue) for issue in state.issues]
-    header_pass.issues.clear()
-    header_pass.close(state.packet_count)
-    at_end: list[CaptureIssue] = []
-    for _, issue in header_pass.issues:
-        if issue.kind == _COUNTED_KIND:
-            _add_count(counted, issue)
-        else:
-            at_end.append(issue)
-    at_end += sorted(counted.values(), key=lambda issue: issue.packet)
-    return issues + [(state.packet_count, issue) for issue in at_end]
-
-
-def _add_count(counted: dict[str, CaptureIssue], issue: CaptureIssue) -> None:
-    """Add the packet count of an issue; the packet of the first issue is reported."""
-    before = counted.get(issue.detail)
-    if before is None:
-        counted[issue.detail] = issue
-        return
-    first = min(before, issue, key=lambda one: one.packet)
-    counted[issue.detail] = first._replace(packets=before.packets + issue.packets)
+                numbered.append((number + before, moved))
+    counted_last = sorted(
+        [*header_pass.close(state, numbered), *counted],
+        key=lambda each: each[1].packet if each[1].kind == _COUNTED_KIND else -1,
+    )
+    return merge_numbered(counted_last)
 
 
 class JoinedRanges:

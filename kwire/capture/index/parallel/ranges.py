@@ -56,35 +56,39 @@ def split_file(size: int, range_size: int, span_size: int) -> list[FileRange]:
     return [FileRange(start, min(start + step, max(size, 1))) for start in starts]
 
 
-def read_range(source: Source, file_range: FileRange, begin: RecordPosition | None, path: Path_) -> None:
+def read_range(
+    source: Source, file_range: FileRange, begin: RecordPosition | None, path: Path_, before: tuple[int, int] = (0, 0)
+) -> None:
     """Write the packets of a range to a file.
 
     Args: begin: the position of the first record; None if it must be guessed. After a wrong guess an error is not
-    raised: then the summary has no `begin`.
+    raised: then the summary has no `begin`. before: number of packets before the range, and the time of the last one; 0
+    if they are not known.
     Raises: NotIndexed; CaptureError for records that begin at a known position; OSError.
     """
     with new_columns_file(path) as columns, CaptureFile(source) as file:
         summary = None
         try:
-            summary = _scan_range(file, file_range, begin, columns)
+            summary = _scan_range(file, file_range, begin, columns, before)
         except CaptureError:
             if begin is not None:
                 raise
         if summary is None:
             summary = RangeSummary(None, ScanState(RecordPosition(0)), 0, 0, [], [], file.mtime_ns)
-        state = {name: getattr(summary.state, name) for name in ScanState.__slots__}
+        state = {name: getattr(summary.state, name) for name in ScanState.__slots__ if name != "issues"}
         columns.metadata = {**summary._asdict(), "state": state}
 
 
 def _scan_range(
-    file: CaptureFile, file_range: FileRange, begin: RecordPosition | None, columns: Columns
+    file: CaptureFile, file_range: FileRange, begin: RecordPosition | None, columns: Columns, before: tuple[int, int]
 ) -> RangeSummary | None:
     scanner = open_scanner(file)
     start, stop = file_range
     position = begin or (scanner.first if start == 0 else scanner.guess_position(start, stop))
     if position is None:
         return None
-    state, header_pass, endpoint_pairs = ScanState(position), HeaderPass(defers=True), EndpointPairs()
+    state = ScanState(position, before=before[0], last_ts=before[1])
+    header_pass, endpoint_pairs = HeaderPass(defers=True), EndpointPairs()
     firsts = counts = NO_NUMBERS
     extents: list[tuple[int, int]] = []
     first_ts, last_ts = 2**63 - 1, 0
@@ -108,9 +112,7 @@ def _scan_range(
     # Packets at its beginning may be copies of packets of the range before, which the join finds.
     columns.add_column("copies.head", header_pass.copies.head.to_words())
     columns.add_column("copies.latest", header_pass.copies.latest.to_words())
-    # Fragments were deferred; what is reported here are the counts of packets in unsupported tunnels, and of copies.
-    header_pass.close(state.packet_count)
-    return RangeSummary(position, state, first_ts, last_ts, extents, header_pass.issues, file.mtime_ns)
+    return RangeSummary(position, state, first_ts, last_ts, extents, header_pass.close(state), file.mtime_ns)
 
 
 class RangeFile:
@@ -128,7 +130,7 @@ class RangeFile:
                 packet_count=state["packet_count"],
                 is_ended=state["is_ended"],
                 last_ts=state["last_ts"],
-                issues=[CaptureIssue(*issue) for issue in state["issues"]],
+                depends_on_before=state["depends_on_before"],
                 key_logs=[(at, size) for at, size in state["key_logs"]],
             ),
             first_ts=metadata["first_ts"],
@@ -165,5 +167,5 @@ def headers_from_columns(packets: dict[str, Any], chosen: Ints | None = None) ->
 
 
 def _position_from_tree(tree: Sequence[Any]) -> RecordPosition:
-    at, order, interfaces = tree
-    return RecordPosition(at, order, tuple(Interface(*interface) for interface in interfaces))
+    at, order, interfaces, is_nanoseconds = tree
+    return RecordPosition(at, order, tuple(Interface(*interface) for interface in interfaces), is_nanoseconds)

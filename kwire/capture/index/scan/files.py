@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from itertools import chain
 
+from kwire.capture.files.source import Reader, is_compressed, open_source, source_name
 from kwire.capture.files.source import Source as CompressedSource
-from kwire.capture.files.source import is_compressed, open_source, source_name
 from kwire.capture.index.columns import OpenFile, read_at
 from kwire.capture.model import CaptureError
 
-_CHUNK = 1 << 20
-
 
 class NotIndexed(CaptureError):
-    """The source cannot be indexed: compressed, not a regular file, or readable only packet by packet."""
+    """The source cannot be indexed: compressed, not a regular file, or not a capture."""
 
 
 class UnpackedFile:
     """The content of a compressed capture, in a file without a name: it is deleted with this object.
 
-    name: of the capture.
+    name: of the capture. error: why the rest of it could not be unpacked.
     """
 
     def __init__(self, name: str) -> None:
         """It is empty."""
         self.name = name
+        self.error: str | None = None
         with tempfile.TemporaryFile(prefix="kwire-unpacked-") as file:
             self.file = OpenFile(file.fileno())
 
@@ -36,21 +36,19 @@ Source = str | os.PathLike[str] | bytes | UnpackedFile
 
 
 def unpack_capture(source: CompressedSource, size_max: int | None = None) -> UnpackedFile:
-    """Unpack a compressed capture. Args: size_max: as `Options.unpacked_size_max`.
+    """Unpack a compressed capture, up to where it is damaged or above the limit.
 
-    Raises: NotIndexed if it is damaged or above the limit, or if the disk is full; OSError.
+    Args: size_max: as `Options.unpacked_size_max`.
+    Raises: NotIndexed if the disk is full; OSError.
     """
     unpacked = UnpackedFile(source_name(source))
     with open_source(source, size_max) as reader:
-        data = reader.magic
-        while data:
+        for data in chain([reader.magic], reader.unpack()):
             try:
                 unpacked.file.write(data)
             except OSError as error:
                 raise NotIndexed(f"the capture cannot be unpacked to {tempfile.gettempdir()}: {error}") from error
-            data = reader.read(_CHUNK)
-        if reader.error is not None:
-            raise NotIndexed(reader.error)
+        unpacked.error = reader.error
     return unpacked
 
 
@@ -60,6 +58,7 @@ class CaptureFile:
     def __init__(self, source: Source) -> None:
         """Open the source. Raises: OSError; NotIndexed when it is not a regular file."""
         self.source = source
+        self.error = source.error if isinstance(source, UnpackedFile) else None
         self._fd = -1
         if isinstance(source, bytes):
             self.size, self.mtime_ns = len(source), 0
@@ -99,16 +98,27 @@ class CaptureFile:
         self.close()
 
 
-class FileStream:
-    """Reads a capture file from its beginning on, as a source of packets."""
+class FileReader(Reader):
+    """Reads a file from an offset on; at the end it has the error of unpacking, as a reader that unpacks itself.
 
-    def __init__(self, file: CaptureFile) -> None:
+    at: the offset of the next byte.
+    """
+
+    def __init__(self, file: CaptureFile, at: int) -> None:
         """The caller closes the file."""
-        self._file = file
-        self._at = 0
+        self._source = file
+        self.at = at
+        self._compressed = self.error = None
 
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; none at the end."""
-        data = self._file.read(self._at, size)
-        self._at += len(data)
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes, fewer only at the end."""
+        data = self._source.read(self.at, max(min(size, self._source.size - self.at), 0))
+        self.at += len(data)
+        if len(data) < size and self._source.error is not None:
+            self.error = self._source.error
+            return b""
         return data
+
+    def may_wait(self, size: int) -> bool:
+        """No read waits."""
+        return False

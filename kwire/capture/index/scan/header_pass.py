@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
 from kwire.capture.index.arrays import Ints
 from kwire.capture.index.scan import packet_headers
-from kwire.capture.index.scan.files import NotIndexed
 from kwire.capture.index.scan.packet_copies import CopyFinder
 from kwire.capture.index.scan.packet_headers import PacketHeaders, ScannedPackets
-from kwire.capture.index.scan.spans import Span
+from kwire.capture.index.scan.spans import ScanState, Span
 from kwire.capture.index.stored_payload import STORED_BASE
+from kwire.capture.merged_issues import MergedIssues, merge_numbered
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network.ip_fragments import FragmentReassembler
 from kwire.capture.network.packet_dissector import PacketDissector
-
-# A capture with more issues is read as a stream.
-ISSUES_MAX = 10_000
 
 
 class _DeferredFragment(Exception):
@@ -47,8 +45,7 @@ class HeaderPass:
         if defers:
             self._dissector.fragments = _DeferringFragments()
         self.copies = CopyFinder()
-        self.issues: list[tuple[int, CaptureIssue]] = []
-        """Issues, each with the number of the packet at which it was found."""
+        self.issues = MergedIssues()
         self.deferred: list[tuple[int, ...]] = []
         """Deferred fragments: number, time, link type, file offset, captured size, size on the wire."""
         self.stored_at = STORED_BASE
@@ -56,10 +53,7 @@ class HeaderPass:
         self._stored = bytearray()
 
     def read_span(self, span: Span) -> PacketHeaders:
-        """The TCP packets of the span, without those that are copies of others before them.
-
-        Raises: NotIndexed when the file exceeds the limits of an index.
-        """
+        """The TCP packets of the span, without those that are copies of others before them."""
         packets, is_unusual = packet_headers.parse_plain_packets(span)
         unusual = np.nonzero(is_unusual)[0]
         if len(unusual):
@@ -83,25 +77,33 @@ class HeaderPass:
             except (struct.error, IndexError):
                 dissected = CaptureIssue("header_cut", "a packet is cut inside its headers", packet.number, packet.ts)
             if isinstance(dissected, CaptureIssue):
-                self.issues.append((packet.number, dissected))
+                self.issues.add(packet.number, dissected)
             elif dissected is not None:
                 row, words = _header_row(dissected, self._payload_position(dissected, at))
                 rows.append(row)
                 endpoints.append(words)
                 marks.append(self._dissector.copy_mark)
             fragment_issues = self._dissector.fragments.issues
-            self.issues += [(packet.number, issue) for issue in fragment_issues]
+            for issue in fragment_issues:
+                self.issues.add(packet.number, issue)
             fragment_issues.clear()
-            check_limits(self.issues)
         columns = np.array(rows, dtype=np.int64).reshape(-1, len(PacketHeaders._fields) - 1).T
         # The endpoints follow number, time and link.
         ends = np.array(endpoints, dtype=np.uint64).reshape(-1, 5)
         headers = PacketHeaders._make([*columns[:3], ends, *columns[3:]])
         return ScannedPackets(headers, np.array(marks, dtype=np.int64))
 
-    def close(self, number: int) -> None:
-        """Report incomplete fragments, and how many packets are in unsupported tunnels or copies, at the file's end."""
-        self.issues += [(number, issue) for issue in (*self._dissector.close(), *self.copies.close())]
+    def close(
+        self, state: ScanState, others: Sequence[tuple[int, CaptureIssue]] = ()
+    ) -> list[tuple[int, CaptureIssue]]:
+        """All issues of a scan, which has ended, each with the number of the packet at which it was found.
+
+        At the end are incomplete fragments, and how many packets are in unsupported tunnels, or are copies.
+        Args: others: more issues with their numbers.
+        """
+        found = sorted([*self.issues.numbered, *others, *state.issues.numbered], key=itemgetter(0))
+        at_end = [(state.packet_count, issue) for issue in (*self._dissector.close(), *self.copies.close())]
+        return merge_numbered([*found, *at_end])
 
     def take_stored(self) -> bytes:
         """Return the payloads since the last call that arrived in IP fragments: they are not contiguous in the file."""
@@ -117,12 +119,6 @@ class HeaderPass:
         position = self.stored_at + len(self._stored)
         self._stored += segment.payload
         return position
-
-
-def check_limits(issues: Sized) -> None:
-    """Raises: NotIndexed when the limit of issues is exceeded."""
-    if len(issues) > ISSUES_MAX:
-        raise NotIndexed(f"more than {ISSUES_MAX:,} packets of the file cannot be read")
 
 
 def _read_packets(span: Span, chosen: Ints) -> Iterator[tuple[Packet, int]]:

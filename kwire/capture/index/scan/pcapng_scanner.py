@@ -1,4 +1,4 @@
-"""Scan the blocks of a pcapng file: valid enhanced packets here, all other packets with the streaming reader."""
+"""Scan the blocks of a pcapng file: valid enhanced packets together, all others one by one as the streaming reader."""
 
 from __future__ import annotations
 
@@ -9,36 +9,47 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.files import pcapng, pcapng_blocks
-from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.index.arrays import Ints
-from kwire.capture.index.scan.files import FileStream, NotIndexed
-from kwire.capture.index.scan.header_pass import ISSUES_MAX
+from kwire.capture.files.source import Reader
+from kwire.capture.index.arrays import Ints, concatenate_rows
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import guess_pcapng_position
 from kwire.capture.index.scan.spans import RecordPosition, RecordScanner, ScanState, Span
-from kwire.capture.model import CaptureIssue, Packet
-from kwire.capture.tls.key_log import KeyLog
+from kwire.capture.model import Packet
 
 _U32_PAIR = {"<": struct.Struct("<II"), ">": struct.Struct(">II")}
-_ENHANCED, _SECTION = 6, 0x0A0D0D0A
+_SECTION = 0x0A0D0D0A
 # Interfaces are almost always described in the first bytes of a file.
 _GUESS_SIZE = 256 * 1024
 
 
-class _PacketRun(NamedTuple):
-    """Enhanced packets of one section; other blocks may lie between them.
+class _BlockRun(NamedTuple):
+    """Blocks of one section.
 
-    interface_counts: how many interfaces were described before a packet, by index in `offsets`, where it changes.
+    offsets: of enhanced packets with valid sizes. interface_counts: how many interfaces were described before one of
+    these, by its index, where the number changes. others: offset of each other block that is parsed one by one, and how
+    many interfaces were described before it.
     """
 
     order: str
     interfaces: list[pcapng_blocks.Interface]
     offsets: list[int]
     interface_counts: list[tuple[int, int]]
+    others: list[tuple[int, int]]
 
 
-class PcapngScanner(RecordScanner[list[_PacketRun]]):
-    """Scans the blocks of a pcapng file up to the first that only the streaming reader can read."""
+class _PacketRows(NamedTuple):
+    """The columns of packets, as in `Span`."""
+
+    number: Ints
+    ts: Ints
+    at: Ints
+    captured: Ints
+    size: Ints
+    link: Ints
+
+
+class PcapngScanner(RecordScanner[list[_BlockRun]]):
+    """Scans the blocks of a pcapng file."""
 
     may_have_secrets = True
     first = RecordPosition(0)
@@ -46,17 +57,9 @@ class PcapngScanner(RecordScanner[list[_PacketRun]]):
     def read_spans(self, stop: int, state: ScanState) -> Iterator[Span]:
         """The packets of blocks from the position of `state` up to `stop`, a multiple of the span size."""
         for base, data, runs, end in self._read_chunks(stop, state):
-            runs_headers: list[tuple[Ints, ...]] = []
-            for run in runs:
-                runs_headers.append(_read_packet_headers(data, run))
-                if len(runs_headers[-1][0]) < len(run.offsets):
-                    state.is_ended = True
-                    break
-            stamps, at, captured, size, links = (np.concatenate(columns) for columns in zip(*runs_headers, strict=True))
-            if not len(at):
-                continue
-            numbers = state.number_packets(stamps)
-            yield Span(base, data, min(end, len(data)), numbers, stamps, at, captured, size, links)
+            rows = concatenate_rows(*(_read_run(data, run, state) for run in runs))
+            if len(rows.at):
+                yield Span(base, data, min(end, len(data)), *rows)
 
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
         """Guess the position of the first packet; byte order and interfaces are those at the beginning of the file."""
@@ -64,131 +67,193 @@ class PcapngScanner(RecordScanner[list[_PacketRun]]):
         self._find_records(self._file.read(0, _GUESS_SIZE), _GUESS_SIZE, state)
         return guess_pcapng_position(self._file, state.position, start, stop)
 
-    def report_end(self, state: ScanState) -> None:
-        """Read an unusual file as a stream once more for its issues.
+    def _read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+        parser = pcapng.BlockParser()
+        parser.number, parser.ts = state.packet_count, state.last_ts
+        _, parser.order, interfaces, _ = state.position
+        parser.interfaces = list(interfaces)
+        return pcapng.read_blocks(reader, parser)
 
-        Raises: NotIndexed if the stream has more packets.
-        """
-        check_issue_count(state.issues)
-        if not state.is_ended and state.position.at <= self._file.size:
-            return
-        issues: list[CaptureIssue] = []
-        packet_count = 0
-        for item in read_packets(FileStream(self._file), KeyLog()):
-            if isinstance(item, Packet):
-                packet_count += 1
-            else:
-                issues.append(item)
-                check_issue_count(issues)
-        if packet_count != state.packet_count:
-            raise NotIndexed("the file has blocks that are only read one by one")
-        state.issues[:] = issues
-
-    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_PacketRun], int]:
-        return _BlockReader(state, data).read_blocks(limit)
+    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_BlockRun], int]:
+        chunk = _Chunk(state.position, data, self._file.size)
+        chunk.read_blocks(limit)
+        damaged_at = chunk.find_damage()
+        if damaged_at is not None:
+            # What follows was not to be read.
+            chunk = _Chunk(state.position, data, self._file.size)
+            chunk.read_blocks(damaged_at)
+        state.is_ended = chunk.is_damaged or damaged_at is not None
+        state.position = chunk.position
+        state.key_logs += chunk.key_logs
+        return chunk.runs, chunk.at
 
 
-class _BlockReader:
-    """Reads the blocks of one chunk, which begins at the position of the state."""
+class _Chunk:
+    """The blocks of one read of the file.
 
-    def __init__(self, state: ScanState, data: bytes) -> None:
+    at: where the next block begins. is_damaged: whether it cannot be read.
+    """
+
+    def __init__(self, position: RecordPosition, data: bytes, file_size: int) -> None:
+        """`data` begins at the position."""
         self._data = data
-        self._state = state
-        self._base, self._order, interfaces = state.position
+        self._base, self._order, interfaces, _ = position
         self._interfaces = list(interfaces)
+        self._file_size = file_size
+        self.at = 0
+        self.is_damaged = False
+        self.key_logs: list[tuple[int, int]] = []
+        self.runs = [self._new_run()]
 
-    def _new_run(self) -> _PacketRun:
-        return _PacketRun(self._order, self._interfaces, [], [(0, len(self._interfaces))])
+    @property
+    def position(self) -> RecordPosition:
+        """The position of the next block."""
+        return RecordPosition(self._base + self.at, self._order, tuple(self._interfaces))
 
-    def read_blocks(self, limit: int) -> tuple[list[_PacketRun], int]:
-        """Read the blocks that begin before the limit; return their packets, and the offset of the next block."""
-        data, state, runs = self._data, self._state, [self._new_run()]
-        at, end = 0, len(data)
-        offsets = runs[0].offsets
-        unpack = _U32_PAIR[self._order].unpack_from
+    def _new_run(self) -> _BlockRun:
+        return _BlockRun(self._order, self._interfaces, [], [(0, len(self._interfaces))], [])
+
+    def read_blocks(self, limit: int) -> None:
+        """Read the blocks that begin before the limit, up to a damaged one or one that is not complete in the data."""
+        data, at, end = self._data, 0, len(self._data)
+        size_max, enhanced = pcapng.BLOCK_SIZE_MAX, pcapng.PACKET
+        offsets, unpack = self.runs[0].offsets, _U32_PAIR[self._order].unpack_from
         while at < limit and at + 12 <= end:
             kind, size = unpack(data, at)
-            following = at + size
-            if kind == _ENHANCED:
-                if size < 32 or size & 3 or following > end:
-                    state.is_ended = size < 32 or bool(size & 3) or size > pcapng._BLOCK_SIZE_MAX
-                    break
+            if kind == enhanced and 32 <= size <= size_max and not size & 3 and at + size <= end:
                 offsets.append(at)
-                at = following
+                at += size
                 continue
-            is_section = kind == _SECTION
-            if is_section and at + 16 > end:
-                break
-            if is_section:
+            if kind == _SECTION:
                 self._order = ">" if data[at + 8 : at + 12] == b"\x1a\x2b\x3c\x4d" else "<"
                 unpack = _U32_PAIR[self._order].unpack_from
                 size = unpack(data, at)[1]
-                following = at + size
-            if size < 12 or size & 3 or not self._read_other_block(kind, at, following):
-                state.is_ended = True
+            if self._base + at + size > self._file_size or not self._is_valid(kind, at, size):
+                self.is_damaged = True
                 break
-            if is_section:
-                runs.append(self._new_run())
-                offsets = runs[-1].offsets
-            elif kind == pcapng.INTERFACE:
-                runs[-1].interface_counts.append((len(offsets), len(self._interfaces)))
-            if following > end and kind in pcapng._READ and not is_section:
-                break
+            if kind in pcapng.READ:
+                if at + size > end:
+                    break
+                if not self._read_block(kind, at, size):
+                    self.is_damaged = True
+                    break
+            elif kind == _SECTION:
+                self._interfaces = []
+                self.runs.append(self._new_run())
+                offsets = self.runs[-1].offsets
             # Long blocks of other kinds are skipped, wherever they end.
-            at = following
-        state.position = RecordPosition(self._base + at, self._order, tuple(self._interfaces))
-        return runs, at
+            at += size
+        self.at = at
 
-    def _read_other_block(self, kind: int, at: int, end: int) -> bool:
-        """Read a block that is not an enhanced packet; False if only the streaming reader can read it."""
-        data = self._data
+    def find_damage(self) -> int | None:
+        """The offset of the first enhanced packet whose two lengths differ."""
+        offsets = np.array([at for run in self.runs for at in run.offsets], dtype=np.int64)
+        sizes = gather_bytes(self._data, offsets + 4, 4)
+        orders = np.repeat([run.order == ">" for run in self.runs], [len(run.offsets) for run in self.runs])
+        little, big = (sizes.view(np.dtype(order + "u4"))[:, 0].astype(np.int64) for order in "<>")
+        ends = gather_bytes(self._data, offsets + np.where(orders, big, little) - 4, 4)
+        is_damaged = (sizes != ends).any(axis=1)
+        return int(offsets[np.argmax(is_damaged)]) if is_damaged.any() else None
+
+    def _is_valid(self, kind: int, at: int, size: int) -> bool:
         if kind == _SECTION:
-            self._interfaces = []
-            return data[at + 8 : at + 12] in {b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"} and end - at >= 28
-        if kind not in pcapng._READ or end > len(data):
-            return True
-        body = data[at + 8 : end - 4]
-        if data[end - 4 : end] != data[at + 4 : at + 8]:
+            return self._data[at + 8 : at + 12] in {b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"} and size >= 28
+        return size >= 12 and not size & 3 and (kind not in pcapng.READ or size <= pcapng.BLOCK_SIZE_MAX)
+
+    def _read_block(self, kind: int, at: int, size: int) -> bool:
+        """Read a block other than a valid enhanced packet; False if it is damaged."""
+        data, run = self._data, self.runs[-1]
+        body = data[at + 8 : at + size - 4]
+        if data[at + size - 4 : at + size] != data[at + 4 : at + 8]:
             return False
         try:
             if kind == pcapng.INTERFACE:
-                self._interfaces.append(pcapng_blocks.parse_interface(body, self._order))
-            elif kind == pcapng._SECRETS:
-                label, size = struct.unpack_from(self._order + "II", body)
-                if label == pcapng._TLS_KEY_LOG:
-                    self._state.key_logs.append((self._base + at + 16, min(size, len(body) - 8)))
-            elif kind == pcapng.STATISTICS:
-                issue = pcapng_blocks.parse_dropped_packets(body, self._order, self._interfaces)
-                self._state.issues += [] if issue is None else [issue]
-                check_issue_count(self._state.issues)
-            else:
-                return False
+                interface = pcapng_blocks.parse_interface(body, self._order)
+                if len(self._interfaces) == pcapng.INTERFACES_MAX:
+                    return False
+                self._interfaces.append(interface)
+                run.interface_counts.append((len(run.offsets), len(self._interfaces)))
+                return True
+            if kind == pcapng.SECRETS:
+                label, text_size = struct.unpack_from(self._order + "II", body)
+                if label == pcapng.TLS_KEY_LOG:
+                    self.key_logs.append((self._base + at + 16, min(text_size, len(body) - 8)))
+                return True
         except struct.error:
-            return False
-        return len(self._interfaces) <= pcapng.INTERFACES_MAX
+            # The parser reports that it is too short.
+            pass
+        run.others.append((at, len(self._interfaces)))
+        return True
 
 
-def check_issue_count(issues: list[CaptureIssue]) -> None:
-    """Raises: NotIndexed when there are more issues than an index holds."""
-    if len(issues) > ISSUES_MAX:
-        raise NotIndexed(f"there are more than {ISSUES_MAX:,} issues in the file")
-
-
-def _read_packet_headers(data: bytes, run: _PacketRun) -> tuple[Ints, ...]:
-    """Times, offsets, captured sizes, sizes on the wire, and links of a run's packets, up to the first invalid one."""
+def _read_run(data: bytes, run: _BlockRun, state: ScanState) -> _PacketRows:
+    """The packets of a run. The state is advanced, and receives the issues."""
     offsets = np.array(run.offsets, dtype=np.int64)
-    kind = np.dtype(run.order + "u4")
-    headers = gather_bytes(data, offsets, 28).view(kind).astype(np.int64)
+    headers = gather_bytes(data, offsets, 28).view(np.dtype(run.order + "u4")).astype(np.int64)
     block_size, interface, captured, size = headers[:, 1], headers[:, 2], headers[:, 5], headers[:, 6]
-    end_sizes = gather_bytes(data, offsets + block_size - 4, 4).view(kind).astype(np.int64)[:, 0]
     places, counts = np.array(run.interface_counts, dtype=np.int64).T
     interface_counts = np.repeat(counts, np.diff(np.append(places, len(offsets))))
-    is_good = (end_sizes == block_size) & (interface < interface_counts) & (captured <= block_size - 32)
-    count = len(offsets) if is_good.all() else int(np.argmin(is_good))
-    interface = interface[:count]
+    is_good = (interface < interface_counts) & (captured <= block_size - 32)
+    others = run.others
+    if not is_good.all():
+        bad = np.nonzero(~is_good)[0]
+        others = sorted([*others, *zip(offsets[bad].tolist(), interface_counts[bad].tolist(), strict=True)])
+        offsets, headers, interface, captured, size = (
+            column[is_good] for column in (offsets, headers, interface, captured, size)
+        )
     links = np.array([description.link for description in run.interfaces], dtype=np.int64)[interface]
-    stamps = _timestamps(headers[:count, 3], headers[:count, 4], interface, run.interfaces)
-    return stamps, (offsets + 28)[:count], captured[:count], np.maximum(size, captured)[:count], links
+    stamps = _timestamps(headers[:, 3], headers[:, 4], interface, run.interfaces)
+    first = state.packet_count + 1
+    numbers = np.arange(first, first + len(offsets), dtype=np.int64)
+    rows = _PacketRows(numbers, stamps, offsets + 28, captured, np.maximum(size, captured), links)
+    if not others:
+        if len(offsets):
+            state.packet_count, state.last_ts = int(numbers[-1]), int(stamps[-1])
+        return rows
+    return _add_others(data, run._replace(others=others), rows, state)
+
+
+def _add_others(data: bytes, run: _BlockRun, rows: _PacketRows, state: ScanState) -> _PacketRows:
+    """The rows of enhanced packets, and those of the other blocks, which are parsed one by one in their order."""
+    parser = pcapng.BlockParser()
+    parser.order, parser.number, parser.ts = run.order, state.before + state.packet_count, state.last_ts
+    found: list[tuple[int, ...]] = []
+    places = np.searchsorted(rows.at, [at for at, _ in run.others]).tolist()
+    counts = np.zeros(len(rows.at) + 1, dtype=np.int64)
+    done = 0
+    has_time = state.packet_count > 0
+    for (at, interface_count), place in zip(run.others, places, strict=True):
+        if place > done:
+            parser.number, parser.ts, done, has_time = (
+                parser.number + place - done,
+                int(rows.ts[place - 1]),
+                place,
+                True,
+            )
+        parser.interfaces += run.interfaces[len(parser.interfaces) : interface_count]
+        kind, size = _U32_PAIR[run.order].unpack_from(data, at)
+        before = parser.number
+        item = parser.parse_block(kind, data[at + 8 : at + size - 4])
+        counts[place] += parser.number - before
+        number = parser.number - state.before
+        is_simple = kind == pcapng.PACKET_SIMPLE
+        if isinstance(item, Packet):
+            begin = at + (12 if is_simple else 28)
+            found.append((number, item.ts, begin, len(item.data), item.size, item.link))
+            state.depends_on_before |= is_simple and not has_time
+            has_time |= not is_simple
+        elif item is not None:
+            state.depends_on_before |= item.kind == "file_corrupt"
+            state.issues.add(number, item._replace(packet=max(item.packet - state.before, 0)))
+    if len(rows.at) > done:
+        parser.number, parser.ts = parser.number + len(rows.at) - done, int(rows.ts[-1])
+    state.packet_count, state.last_ts = parser.number - state.before, parser.ts
+    rows = rows._replace(number=rows.number + np.cumsum(counts)[:-1])
+    if not found:
+        return rows
+    merged = concatenate_rows(rows, _PacketRows(*np.array(found, dtype=np.int64).T))
+    order = np.argsort(merged.number)
+    return _PacketRows(*(column[order] for column in merged))
 
 
 def _timestamps(high: Ints, low: Ints, interface: Ints, interfaces: list[pcapng_blocks.Interface]) -> Ints:

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from kwire.capture.files import pcapng
-from kwire.capture.files.pcap import PACKET_SIZE_MAX
+from kwire.capture.files.pcap import PACKET_SIZE_MAX, PcapLayout
 from kwire.capture.index.arrays import Bools, Ints
 from kwire.capture.index.scan.files import CaptureFile
 from kwire.capture.index.scan.spans import RecordPosition
@@ -31,15 +31,6 @@ _TIME_RANGE_S = 400 * 24 * 3600
 _ENHANCED, _CUSTOM = 6, (0xBAD, 0x40000BAD)
 # Programs do not write longer packets.
 _PACKET_SIZE_LIKELY = 1 << 20
-
-
-class PcapLayout(NamedTuple):
-    """A pcap file: byte order, nanoseconds per unit, size of a record header, offset of the captured size in it."""
-
-    order: str
-    unit: int
-    header_size: int
-    captured_at: int
 
 
 def guess_pcap_position(
@@ -94,7 +85,7 @@ def guess_pcapng_position(file: CaptureFile, position: RecordPosition, start: in
         else:
             # Blocks of standard types, which are short.
             is_likely = (kind < 16 or kind in _CUSTOM) and 12 <= size < _PACKET_SIZE_LIKELY
-        return size if is_likely and size % 4 == 0 and size <= pcapng._BLOCK_SIZE_MAX else None
+        return size if is_likely and size % 4 == 0 and size <= pcapng.BLOCK_SIZE_MAX else None
 
     def is_complete(at: int, size: int) -> bool:
         return file.read(at + size - 4, 4) == struct.pack(order + "I", size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.capture.files import pcap, pcapng
+from kwire.capture.files.source import not_a_capture
 from kwire.capture.index.scan import spans
 from kwire.capture.index.scan.files import CaptureFile, NotIndexed
 from kwire.capture.index.scan.pcap_scanner import PcapScanner
@@ -17,9 +18,8 @@ SPAN_SIZE = spans.SPAN_SIZE
 def open_scanner(file: CaptureFile) -> RecordScanner[Any]:
     """The scanner for a file. Raises: NotIndexed when it is compressed, or not a capture."""
     magic = file.read(0, 4)
-    if magic in pcap.MAGICS:
-        return PcapScanner(file, magic, SPAN_SIZE)
+    if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
+        return PcapScanner(file, SPAN_SIZE)
     if magic == pcapng.MAGIC:
         return PcapngScanner(file, SPAN_SIZE)
-    # Compressed, or not a capture: the streaming reader reads it or reports the error.
-    raise NotIndexed(f"neither pcap nor pcapng: the file begins with {magic.hex(' ') or 'nothing'}")
+    raise NotIndexed(file.error or str(not_a_capture(magic)))

@@ -15,8 +15,10 @@ import numpy as np
 
 from kwire.capture.files.pcap import PACKET_SIZE_MAX
 from kwire.capture.files.pcapng_blocks import Interface
+from kwire.capture.files.source import Reader
 from kwire.capture.index.arrays import Ints
-from kwire.capture.index.scan.files import CaptureFile
+from kwire.capture.index.scan.files import CaptureFile, FileReader
+from kwire.capture.merged_issues import MergedIssues
 from kwire.capture.model import CaptureIssue
 
 # How much of the file is read at once: more than the largest packet.
@@ -48,11 +50,15 @@ class Span:
 
 
 class RecordPosition(NamedTuple):
-    """Where the next record begins, and the state to read it: for pcapng, byte order and interfaces."""
+    """Where the next record begins, and the state to read it: for pcapng, byte order and interfaces.
+
+    is_nanoseconds: whether an Ixia file has shown that it counts nanoseconds.
+    """
 
     at: int
     order: str = "<"
     interfaces: tuple[Interface, ...] = ()
+    is_nanoseconds: bool = False
 
 
 @dataclass(slots=True)
@@ -60,15 +66,18 @@ class ScanState:
     """The state of a scan: its position and its results other than packets.
 
     is_ended: whether the next record is not a complete one. last_ts: of the last packet. key_logs: offset and size in
-    the file of each TLS key log. issues: those that belong to no packet.
+    the file of each TLS key log. issues: those of records. before: number of packets in the file before the scan began.
+    depends_on_before: whether issues or times depend on `before`, or on `last_ts` when the scan began.
     """
 
     position: RecordPosition
     packet_count: int = 0
     is_ended: bool = False
     last_ts: int = 0
-    issues: list[CaptureIssue] = field(default_factory=list)
+    issues: MergedIssues = field(default_factory=MergedIssues)
     key_logs: list[tuple[int, int]] = field(default_factory=list)
+    before: int = 0
+    depends_on_before: bool = False
 
     def number_packets(self, times: Ints) -> Ints:
         """Count the packets of these times, which are the next ones; return their numbers."""
@@ -106,9 +115,15 @@ class RecordScanner(ABC, Generic[Records]):
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
         """Guess the position of the first record between two offsets without a scan; None if there seems to be none."""
 
-    @abstractmethod
     def report_end(self, state: ScanState) -> None:
-        """Add the issue at the end of the complete records, if any. Raises: NotIndexed."""
+        """Add the issue at the end of the complete records, if any."""
+        for item in self._read_rest(FileReader(self._file, state.position.at), state):
+            assert isinstance(item, CaptureIssue)
+            state.issues.add(state.packet_count, item)
+
+    @abstractmethod
+    def _read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+        """What the streaming reader yields behind the complete records: the issue about the damage."""
 
     def find_positions(self, stops: list[int]) -> Iterator[RecordPosition]:
         """For each of these offsets, the position of the first record that does not begin before it."""

@@ -63,8 +63,8 @@ def _other_end(block: bytes) -> bytes:
         (_other_end(build_interface()), False),
         (_other_end(build_names_block()), True),
         (_other_end(build_section()) + build_interface(), True),
-        (build_block(4, bytes(pcapng._BLOCK_SIZE_MAX)), True),
-        (build_block(5, bytes(pcapng._BLOCK_SIZE_MAX)), False),
+        (build_block(4, bytes(pcapng.BLOCK_SIZE_MAX)), True),
+        (build_block(5, bytes(pcapng.BLOCK_SIZE_MAX)), False),
     ],
     ids=["packet", "interface", "names", "section", "long names", "long statistics"],
 )

@@ -14,7 +14,8 @@ import kwire
 import mockbroker
 from kwire.capture.files import live_capture
 from kwire.capture.files.live_capture import LiveCapture
-from kwire.capture.model import LiveError, Packet
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.model import NO_PACKET, LiveError, Packet
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from kwire.messages.metadata import MetadataRequest
@@ -85,7 +86,7 @@ def test_packets_that_do_not_fit_the_buffer_are_counted_and_reported(stop: IdleS
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for _ in range(50):
                 sender.sendto(bytes(1000), ("127.0.0.1", 9))
-        packets = list(reading.packets())
+        packets = list(read_packets(reading))
 
     assert all(isinstance(packet, Packet) for packet in packets[:-1])
     last = packets[-1]
@@ -98,6 +99,18 @@ def test_reading_ends_when_should_end_returns_true(stop: IdleStop) -> None:
     stop.is_idle = True
     with open_interface("lo", stop) as reading:
         assert [item for item in reading.packets() if isinstance(item, Packet)] == []
+
+
+def test_a_marker_comes_before_the_wait_for_a_packet(stop: IdleStop) -> None:
+    with open_interface("lo", stop) as reading:
+        found = []
+        for item in read_packets(reading, with_markers=True):
+            found.append(item)
+            if item is NO_PACKET:
+                assert not stop.is_idle
+                break
+
+    assert found[-1] is NO_PACKET
 
 
 def test_an_interface_that_is_down_ends_with_an_issue(stop: IdleStop) -> None:

@@ -8,6 +8,7 @@ import os
 import struct
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import zstandard
 from kwire.capture.export.pcapng_writer import PcapngWriter
 from kwire.capture.files import source
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.model import CaptureError, CaptureIssue, Packet
+from kwire.capture.model import NO_PACKET, CaptureError, CaptureIssue, NoPacket, Packet
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
 from tests.support import needs
@@ -136,6 +137,76 @@ class OnlyRead:
 
     def read(self, size: int, /) -> bytes:
         return self._file.read(min(size, self._limit))
+
+
+class PartialSource:
+    """A file object whose data comes in parts; `waits` has what was yielded before each wait for the next part."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self._parts = deque(parts)
+        self.found: list[Packet | CaptureIssue | NoPacket] = []
+        self.waits: list[list[Packet | CaptureIssue | NoPacket]] = []
+
+    def is_ready(self) -> bool:
+        return not self._parts or bool(self._parts[0])
+
+    def read(self, size: int, /) -> bytes:
+        if not self.is_ready():
+            self.waits.append(list(self.found))
+            self._parts.popleft()
+        if not self._parts:
+            return b""
+        data, self._parts[0] = self._parts[0][:size], self._parts[0][size:]
+        return data
+
+    def read_all(self) -> list[Packet]:
+        for item in read_packets(self, with_markers=True):
+            self.found.append(item)
+        return [each for each in self.found if isinstance(each, Packet)]
+
+
+FEW = {"pcap": build_pcap(PACKETS[:9]), "pcapng": build_pcapng(PACKETS[:9]) + build_block(0x0BAD, bytes(1_200_000))}
+
+
+@pytest.mark.parametrize("make", [build_pcap, build_pcapng])
+def test_a_marker_comes_before_the_wait_for_the_rest_of_a_packet(make: Callable[[list[CapturedPacket]], bytes]) -> None:
+    data = make(PACKETS[:2])
+    source = PartialSource(data[:-9], data[-9:-5], data[-5:])
+    first, second = source.read_all()
+
+    assert source.waits[0] == source.waits[1] == [first, NO_PACKET]
+    assert source.waits[2] == source.found == [first, NO_PACKET, second, NO_PACKET]
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("size", [13, 300, 5000])
+def test_a_reader_waits_only_after_a_marker(name: str, size: int) -> None:
+    data = FEW[name]
+    source = PartialSource(*(data[at : at + size] for at in range(0, len(data), size)))
+
+    assert source.read_all() == list(read_packets(data))
+    assert all(found[-1] is NO_PACKET for found in source.waits if found)
+    assert sum(item is NO_PACKET for item in source.found) <= len(source.waits)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize("size", [1, 7, 700, 100_000])
+def test_a_reader_of_compressed_data_waits_only_after_a_marker(pack: Callable[[bytes], bytes], size: int) -> None:
+    packed = [pack(build_pcap(PACKETS[:5])), pack(build_pcap(PACKETS[5:9])[24:])]
+    data = b"".join(packed)
+    source = PartialSource(*(data[at : at + size] for at in range(0, len(data), size)))
+
+    assert source.read_all() == list(read_packets(FEW["pcap"]))
+    assert all(found[-1] is NO_PACKET for found in source.waits if found)
+    assert sum(item is NO_PACKET for item in source.found) <= len(source.waits) + 3
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_packets_of_compressed_data_come_as_soon_as_they_can_be_unpacked(pack: Callable[[bytes], bytes]) -> None:
+    source = PartialSource(pack(build_pcap(PACKETS[:5])), pack(build_pcap(PACKETS[5:9])[24:]))
+    source.read_all()
+
+    assert [sum(isinstance(item, Packet) for item in found) for found in source.waits] == [5, 9]
 
 
 def test_every_kind_of_source_is_read(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from kwire.capture.index.parallel import process_pool
 from kwire.capture.index.parallel.process_pool import build_parallel
 from kwire.capture.index.parallel.ranges import FileRange
 from kwire.capture.index.scan import scanner
-from tests.support.captures.index_captures import build_test_captures
 from tests.support.captures.range_indexes import (
     assert_indexes_equal,
 )
@@ -37,12 +35,10 @@ def test_several_processes_build_the_same_index_and_leave_no_files(
 def test_several_processes_raise_the_error_of_one_and_leave_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capture, work = tmp_path / "odd.pcapng", tmp_path / "work"
+    capture, work = tmp_path / "capture.pcap.gz", tmp_path / "work"
     work.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(work))
-    good = build_test_captures()["pcapng"]
-    # An old packet block can only be read one by one.
-    capture.write_bytes(good + struct.pack("<II", 2, 32) + bytes(20) + struct.pack("<I", 32) + good)
+    capture.write_bytes(b"\x1f\x8b" + bytes(100 * scanner.SPAN_SIZE))
     with pytest.raises(index.NotIndexed) as expected:
         index.build_index(capture)
 

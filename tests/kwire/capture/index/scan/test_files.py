@@ -49,16 +49,18 @@ def test_compressed_captures_are_read_by_columns_with_the_rows_of_the_plain_ones
         assert {row["file"] for row in batch_rows(read_batches(packed))} == {str(packed)}
 
 
-def test_a_damaged_or_large_compressed_capture_is_read_as_a_stream(tmp_path: Path) -> None:
+def test_a_damaged_or_large_compressed_capture_is_indexed_as_far_as_it_is_unpacked(tmp_path: Path) -> None:
     packed = tmp_path / "damaged.pcap.gz"
     packed.write_bytes(gzip.compress(FILES[0].read_bytes())[:-100])
-    assert open_index(packed) is None
+    assert open_index(packed) is not None
     rows = batch_rows(read_batches(packed))
     assert [row["correlation_id"] for row in rows] == [row["correlation_id"] for row in read_rows(packed)]
     assert any("the gzip stream is damaged" in str(row["issues"]) for row in rows)
 
     packed.write_bytes(gzip.compress(FILES[0].read_bytes()))
-    assert open_index(packed, unpacked_size_max=1_000) is None
+    opened = open_index(packed, unpacked_size_max=1_000)
+    assert opened is not None
+    assert "the limit that was set" in opened.issues[-1][1].detail
 
 
 def test_an_unpacked_capture_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from kwire.accelerator import NATIVE, is_accelerated
 from kwire.capture.files import pcap
+from kwire.capture.files.pcap import PcapLayout
 from kwire.capture.index.scan.pcap_scanner import find_records, find_records_in_python
-from kwire.capture.index.scan.resync import PcapLayout
 
 SIZES = (0, 3, 200, 0)
 
