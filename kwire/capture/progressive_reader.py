@@ -18,7 +18,7 @@ from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import is_compressed, source_name
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
-from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
+from kwire.capture.model import NO_PACKET, NonKafkaConnection, NoPacket, Packet, StreamGap
 from kwire.capture.optional_dependencies import has_captures
 from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.levels import options_for_level
@@ -196,12 +196,12 @@ class _FirstPart:
                 return
             yield outcome
 
-    def _limit(self, packets: Iterable[Packet | CaptureIssue]) -> Iterator[Packet | CaptureIssue | None]:
+    def _limit(self, packets: Iterable[Packet | CaptureIssue]) -> Iterator[Packet | CaptureIssue | NoPacket]:
         for packet in packets:
             if isinstance(packet, Packet):
                 if self.packet_count == FIRST_PACKETS:
                     # The packets before are read as the first part.
-                    yield None
+                    yield NO_PACKET
                     self.is_complete = False
                     return
                 self.packet_count += 1

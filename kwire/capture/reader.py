@@ -96,7 +96,7 @@ def _open_stream(source: Source, options: Options, level: str) -> ColumnarReader
     from kwire.capture.index.stream_index import StreamIndex
 
     keys = open_key_log(options)
-    packets = read_packets(source, keys, options.unpacked_size_max)
+    packets = read_packets(source, keys, options.unpacked_size_max, with_markers=True)
     index = StreamIndex(source_name(source), packets, options, keys)
     return ColumnarReader(index, None, options_for_level(options, level))
 

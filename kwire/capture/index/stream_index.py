@@ -26,21 +26,22 @@ from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.scan.packet_spans import span_of_packets
-from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState
 from kwire.capture.index.stored_payload import Extent, ReadableFile
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.kafka.client_detection import DetectionSettings
 from kwire.capture.kafka.detection import may_decrypt
-from kwire.capture.model import CaptureIssue, Endpoint, Packet
+from kwire.capture.merged_issues import MergedIssues
+from kwire.capture.model import CaptureIssue, Endpoint, NoPacket, Packet
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 
 # The packets of a part: the first parts are small, so that their rows come soon.
 _COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
 
-Packets = Iterable[Packet | CaptureIssue | None]
+Packets = Iterable[Packet | CaptureIssue | NoPacket]
 
 
 class StreamPart(NamedTuple):
@@ -61,9 +62,8 @@ class StreamIndex(Index):
     is_stream = is_built_for_reader = True
 
     def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
-        """Args: file: the value of that column. packets: None where none is available at the moment.
-
-        keys: the secrets of TLS connections.
+        """Args: file: the value of that column. packets: with markers where none is available at the
+        moment. keys: the secrets of TLS connections.
         """
         self._file = file
         self._packets = packets
@@ -83,7 +83,8 @@ class StreamIndex(Index):
         self.columns = Columns()
         self.size = self.mtime_ns = self.packet_count = self.first_ts = self.last_ts = 0
         self.client_ids: list[str] = []
-        self.issues: list[tuple[int, CaptureIssue]] = []
+        self._issues = MergedIssues()
+        self.issues = []
 
     # Reading the capture
 
@@ -104,9 +105,9 @@ class StreamIndex(Index):
         size, count_max = 0, _COUNT_FIRST
         for item in self._packets:
             if isinstance(item, CaptureIssue):
-                self.issues.append((self.packet_count + len(batch), item))
+                self._issues.add(self.packet_count + len(batch), item)
                 continue
-            if item is not None:
+            if isinstance(item, Packet):
                 batch.append(item)
                 size += len(item.data)
                 if len(batch) < count_max and size < SPAN_SIZE:
@@ -136,7 +137,10 @@ class StreamIndex(Index):
     def add_end(self) -> None:
         """The capture ends: what is left of all connections is the last part."""
         builder, begin = self._drop_part(), self._bytes.end
-        self._headers.close(self.packet_count)
+        state = ScanState(RecordPosition(0), self.packet_count)
+        for number, issue in self._headers.close(state, self._issues.numbered):
+            in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
+            self.issues.append((number, issue._replace(packet=in_file) if issue.packet else issue))
         self._bytes.add_span(b"")
         self._set_part(builder.finish_flows(plain_at=begin), begin)
 
@@ -246,11 +250,6 @@ class StreamIndex(Index):
         flows = self._table
         fin_side, end_ts = int(flows.fin_side[number]), int(flows.end_ts[number])
         return END_REASONS[flows.end_reason[number]], fin_side if fin_side >= 0 else None, end_ts or None
-
-    def found_issues(self) -> Iterator[CaptureIssue]:
-        """The issues of the capture so far, in the order of its packets."""
-        found = sorted([*self.issues, *self._headers.issues], key=lambda numbered: numbered[0])
-        return (issue for _, issue in found)
 
     def fragments(self, part: int) -> tuple[int, Ints, Ints]:
         """The body fragments of the latest part: the number of the first one, positions and sizes."""
