@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.files.source import source_name
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.files.source import Source
     from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index.stream_index import StreamIndex
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import FlowClosed, Row
     from kwire.capture.progressive_reader import Event
@@ -93,12 +93,18 @@ def read_connections(source: Source, options: Options | None = None) -> Iterator
 def _open_stream(source: Source, options: Options, level: str) -> ColumnarReader:
     """A reader of a source that is read once."""
     from kwire.capture.columnar.reader import ColumnarReader
+
+    return ColumnarReader(_stream_index(source, options), None, options_for_level(options, level))
+
+
+def _stream_index(source: Source, options: Options) -> StreamIndex:
+    """The index of a source that is read once."""
+    from kwire.capture.index.scan.stream_scan import scan_stream
     from kwire.capture.index.stream_index import StreamIndex
 
     keys = open_key_log(options)
-    packets = read_packets(source, keys, options.unpacked_size_max, with_markers=True)
-    index = StreamIndex(source_name(source), packets, options, keys)
-    return ColumnarReader(index, None, options_for_level(options, level))
+    items = scan_stream(source, keys, options.unpacked_size_max)
+    return StreamIndex(source_name(source), items, options, keys)
 
 
 def read_events(
@@ -172,7 +178,13 @@ def read_batches(
     if index is not None:
         yield from read_flow_batches([index], None, level, options, columns=names)
         return
-    yield from to_record_batches(read_rows(path, level, options_for_columns(options, names)), level, names)
+    options = options_for_columns(options, names)
+    if level in TRAFFIC_LEVELS:
+        yield from to_record_batches(read_rows(path, level, options), level, names)
+        return
+    from kwire.capture.columnar.batches import columnar_batches
+
+    yield from columnar_batches(_stream_index(path, options), None, level, options, names, issues=True)
 
 
 def read_flow_batches(

@@ -103,6 +103,12 @@ class Reader:
             return self._file.read(size)
         return self._decompress(self._compressed, size)
 
+    def read1(self, size: int) -> bytes:
+        """Return up to `size` bytes, as many as one read gives; none at the end."""
+        if self._compressed is None:
+            return self._file.read1(size)
+        return self._decompress(self._compressed, size, is_partial=True)
+
     def may_wait(self, size: int) -> bool:
         """Whether a read of `size` bytes may wait for data. If `size` is above 1 MiB, it may."""
         file = self._file
@@ -119,8 +125,7 @@ class Reader:
 
     def unpack(self) -> Iterator[bytes]:
         """Yield the rest of a compressed input up to the end, the damage or the limit, in parts of at most 1 MiB."""
-        assert self._compressed is not None
-        while data := self._decompress(self._compressed, _CHUNK, is_partial=True):
+        while data := self.read1(_CHUNK):
             yield data
 
     def _decompress(self, compressed: _CompressedInput, size: int, *, is_partial: bool = False) -> bytes:

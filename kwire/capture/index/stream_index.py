@@ -7,6 +7,7 @@ of their fragments. `parts` reads the capture; a part must be read before the ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
 from kwire.capture.index.scan.packet_spans import span_of_packets
-from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState
+from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState, Span
 from kwire.capture.index.stored_payload import Extent, ReadableFile
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
@@ -41,7 +42,7 @@ from kwire.capture.tls.key_log import KeyLog
 # The packets of a part: the first parts are small, so that their rows come soon.
 _COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
 
-Packets = Iterable[Packet | CaptureIssue | NoPacket]
+Packets = Iterable[Span | Packet | CaptureIssue | NoPacket]
 
 
 class StreamPart(NamedTuple):
@@ -62,8 +63,8 @@ class StreamIndex(Index):
     is_stream = is_built_for_reader = True
 
     def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
-        """Args: file: the value of that column. packets: with markers where none is available at the
-        moment. keys: the secrets of TLS connections.
+        """Args: file: the value of that column. packets: in spans or one by one, with markers before waits.
+        keys: the secrets of TLS connections.
         """
         self._file = file
         self._packets = packets
@@ -90,41 +91,45 @@ class StreamIndex(Index):
 
     def parts(self) -> Iterator[int]:
         """Read the capture; the numbers of its parts."""
-        number = -1
-        for number, packets in enumerate(self._read_batches()):
-            self.add_packets(packets)
+        for number, span in enumerate(self._read_spans()):
+            self.add_span(span)
             yield number
-        if self._builder is None:
-            self._open_builder()
         self.add_end()
         yield UNANSWERED_PART
 
-    def _read_batches(self) -> Iterator[list[Packet]]:
+    def _read_spans(self) -> Iterator[Span]:
         """The packets of each part: those that are available, up to the limits."""
         batch: list[Packet] = []
         size, count_max = 0, _COUNT_FIRST
         for item in self._packets:
-            if isinstance(item, CaptureIssue):
-                self._issues.add(self.packet_count + len(batch), item)
-                continue
             if isinstance(item, Packet):
                 batch.append(item)
                 size += len(item.data)
                 if len(batch) < count_max and size < SPAN_SIZE:
                     continue
                 count_max = min(2 * count_max, _COUNT_MAX)
+            elif isinstance(item, CaptureIssue):
+                self._issues.add(self.packet_count + len(batch), item)
+                continue
             if batch:
-                yield batch
+                yield span_of_packets(batch)
                 batch, size = [], 0
+            if isinstance(item, Span):
+                yield item
         if batch:
-            yield batch
+            yield span_of_packets(batch)
 
     def add_packets(self, packets: Sequence[Packet]) -> None:
         """Add the packets of the next part, at least one."""
+        self.add_span(span_of_packets(packets))
+
+    def add_span(self, span: Span) -> None:
+        """Add the packets of the next part, with their numbers in their file."""
         builder, data = self._drop_part(), self._bytes
-        span = span_of_packets(packets, data.end, self.packet_count + 1)
-        self._note_numbers(span.number, np.array([packet.number for packet in packets], dtype=np.int64))
-        self.packet_count += len(packets)
+        numbers = np.arange(self.packet_count + 1, self.packet_count + 1 + len(span.number))
+        self._note_numbers(numbers, span.number)
+        span = replace(span, base=data.end, number=numbers)
+        self.packet_count += len(numbers)
         self.last_ts = max(self.last_ts, int(span.ts.max()))
         data.add_span(span.data)
         self._headers.stored_at = data.end

@@ -18,7 +18,7 @@ from kwire.capture.index.arrays import Ints
 from kwire.capture.index.scan.files import CaptureFile, FileReader
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import guess_pcap_position
-from kwire.capture.index.scan.spans import RecordPosition, RecordScanner, ScanState, Span
+from kwire.capture.index.scan.spans import Chunk, RecordPosition, RecordScanner, ScanState, Span
 from kwire.capture.model import CaptureIssue
 
 
@@ -37,41 +37,45 @@ class PcapScanner(RecordScanner[Ints]):
         self.layout = layout or PcapLayout("<", 1000, 16, 8)
         self.first = RecordPosition(reader.at if layout else file.size)
 
-    def read_spans(self, stop: int, state: ScanState) -> Iterator[Span]:
-        """The packets of records from the position of `state` up to `stop`, a multiple of the span size."""
+    def make_span(self, chunk: Chunk[Ints], state: ScanState) -> Span | None:
+        """The packets of records that were found; None if there are none."""
         order, unit, header_size, captured_at, link, is_ixia = self.layout
-        is_nanoseconds = state.position.is_nanoseconds
-        for base, data, offsets, end in self._read_chunks(stop, state):
-            if not len(offsets):
-                continue
-            headers = gather_bytes(data, offsets, 16).view(np.dtype(order + "u4")).astype(np.int64)
-            units: Ints | int = unit
-            if is_ixia:
-                has_nanoseconds = np.logical_or.accumulate(headers[:, 1] >= pcap.MICROSECONDS) | is_nanoseconds
-                units = np.where(has_nanoseconds, 1, unit)
-                is_nanoseconds = bool(has_nanoseconds[-1])
-                state.position = state.position._replace(is_nanoseconds=is_nanoseconds)
-            stamps = headers[:, 0] * 1_000_000_000 + headers[:, 1] * units
-            captured, size = headers[:, captured_at // 4], headers[:, 5 - captured_at // 4]
-            links = np.full(len(offsets), link, dtype=np.int64)
-            numbers = state.number_packets(stamps)
-            sizes = np.maximum(size, captured)
-            yield Span(base, data, end, numbers, stamps, offsets + header_size, captured, sizes, links)
+        base, data, offsets, end = chunk
+        if not len(offsets):
+            return None
+        headers = gather_bytes(data, offsets, 16).view(np.dtype(order + "u4")).astype(np.int64)
+        units: Ints | int = unit
+        if is_ixia:
+            is_nanoseconds = state.position.is_nanoseconds
+            has_nanoseconds = np.logical_or.accumulate(headers[:, 1] >= pcap.MICROSECONDS) | is_nanoseconds
+            units = np.where(has_nanoseconds, 1, unit)
+            state.position = state.position._replace(is_nanoseconds=bool(has_nanoseconds[-1]))
+        stamps = headers[:, 0] * 1_000_000_000 + headers[:, 1] * units
+        captured, size = headers[:, captured_at // 4], headers[:, 5 - captured_at // 4]
+        links = np.full(len(offsets), link, dtype=np.int64)
+        numbers = state.number_packets(stamps)
+        sizes = np.maximum(size, captured)
+        return Span(base, data, end, numbers, stamps, offsets + header_size, captured, sizes, links)
 
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
         """Guess the position of the first record between two offsets without a scan."""
         return guess_pcap_position(self._file, self.layout, self.first, start, stop)
 
-    def _read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+    def read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+        """What the streaming reader yields behind the complete records."""
         if not self._is_whole:
             return iter([CaptureIssue("file_truncated", self._head_error, 0, 0)])
         layout = self.layout._replace(unit=1) if state.position.is_nanoseconds else self.layout
         return pcap.read_records(reader, layout, state.packet_count, state.last_ts)
 
-    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[Ints, int]:
+    def find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[Ints, int]:
         """Offsets of the complete records that begin before the limit, and where the first other record begins."""
         offsets, at = find_records(data, limit, self.layout)
         state.position = state.position._replace(at=state.position.at + at)
+        rest = data[at : at + self.layout.header_size]
+        if len(rest) == self.layout.header_size:
+            (captured,) = struct.unpack_from(self.layout.order + "I", rest, self.layout.captured_at)
+            state.is_ended |= captured > pcap.PACKET_SIZE_MAX
         return offsets, at
 
 

@@ -13,7 +13,7 @@ from kwire.capture.files.source import Reader
 from kwire.capture.index.arrays import Ints, concatenate_rows
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import guess_pcapng_position
-from kwire.capture.index.scan.spans import RecordPosition, RecordScanner, ScanState, Span
+from kwire.capture.index.scan.spans import Chunk, RecordPosition, RecordScanner, ScanState, Span
 from kwire.capture.model import Packet
 
 _U32_PAIR = {"<": struct.Struct("<II"), ">": struct.Struct(">II")}
@@ -54,27 +54,28 @@ class PcapngScanner(RecordScanner[list[_BlockRun]]):
     may_have_secrets = True
     first = RecordPosition(0)
 
-    def read_spans(self, stop: int, state: ScanState) -> Iterator[Span]:
-        """The packets of blocks from the position of `state` up to `stop`, a multiple of the span size."""
-        for base, data, runs, end in self._read_chunks(stop, state):
-            rows = concatenate_rows(*(_read_run(data, run, state) for run in runs))
-            if len(rows.at):
-                yield Span(base, data, min(end, len(data)), *rows)
+    def make_span(self, chunk: Chunk[list[_BlockRun]], state: ScanState) -> Span | None:
+        """The packets of blocks that were found; None if there are none."""
+        base, data, runs, end = chunk
+        rows = concatenate_rows(*(_read_run(data, run, state) for run in runs))
+        return Span(base, data, min(end, len(data)), *rows) if len(rows.at) else None
 
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
         """Guess the position of the first packet; byte order and interfaces are those at the beginning of the file."""
         state = ScanState(self.first)
-        self._find_records(self._file.read(0, _GUESS_SIZE), _GUESS_SIZE, state)
+        self.find_records(self._file.read(0, _GUESS_SIZE), _GUESS_SIZE, state)
         return guess_pcapng_position(self._file, state.position, start, stop)
 
-    def _read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+    def read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+        """What the streaming reader yields behind the complete records."""
         parser = pcapng.BlockParser()
         parser.number, parser.ts = state.packet_count, state.last_ts
         _, parser.order, interfaces, _ = state.position
         parser.interfaces = list(interfaces)
         return pcapng.read_blocks(reader, parser)
 
-    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_BlockRun], int]:
+    def find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_BlockRun], int]:
+        """The blocks that begin before the limit, and the offset of the next one."""
         chunk = _Chunk(state.position, data, self._file.size)
         chunk.read_blocks(limit)
         damaged_at = chunk.find_damage()
@@ -125,6 +126,8 @@ class _Chunk:
                 at += size
                 continue
             if kind == _SECTION:
+                if at + 16 > end:
+                    break
                 self._order = ">" if data[at + 8 : at + 12] == b"\x1a\x2b\x3c\x4d" else "<"
                 unpack = _U32_PAIR[self._order].unpack_from
                 size = unpack(data, at)[1]

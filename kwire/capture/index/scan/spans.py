@@ -107,9 +107,16 @@ class RecordScanner(ABC, Generic[Records]):
         self._file = file
         self._span_size = span_size
 
-    @abstractmethod
     def read_spans(self, stop: int, state: ScanState) -> Iterator[Span]:
         """The packets of records from the position of `state` up to `stop`, a multiple of the span size."""
+        for chunk in self._read_chunks(stop, state):
+            span = self.make_span(chunk, state)
+            if span is not None:
+                yield span
+
+    @abstractmethod
+    def make_span(self, chunk: Chunk[Records], state: ScanState) -> Span | None:
+        """The packets of records that were found; None if there are none. Advances `state`."""
 
     @abstractmethod
     def guess_position(self, start: int, stop: int) -> RecordPosition | None:
@@ -117,12 +124,12 @@ class RecordScanner(ABC, Generic[Records]):
 
     def report_end(self, state: ScanState) -> None:
         """Add the issue at the end of the complete records, if any."""
-        for item in self._read_rest(FileReader(self._file, state.position.at), state):
+        for item in self.read_rest(FileReader(self._file, state.position.at), state):
             assert isinstance(item, CaptureIssue)
             state.issues.add(state.packet_count, item)
 
     @abstractmethod
-    def _read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
+    def read_rest(self, reader: Reader, state: ScanState) -> Iterator[object]:
         """What the streaming reader yields behind the complete records: the issue about the damage."""
 
     def find_positions(self, stops: list[int]) -> Iterator[RecordPosition]:
@@ -134,7 +141,7 @@ class RecordScanner(ABC, Generic[Records]):
             yield state.position
 
     @abstractmethod
-    def _find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[Records, int]:
+    def find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[Records, int]:
         """The records of `data` that begin before the limit, and the offset of the next one. Advances `state`."""
 
     def _read_chunks(self, stop: int, state: ScanState) -> Iterator[Chunk[Records]]:
@@ -143,7 +150,7 @@ class RecordScanner(ABC, Generic[Records]):
             limit = (at // self._span_size + 1) * self._span_size - at
             size = max(limit + _BEHIND_SIZE, _LONGEST_SIZE if is_long else 0)
             data = self._file.read(at, size)
-            records, end = self._find_records(data, limit, state)
+            records, end = self.find_records(data, limit, state)
             if not end and not is_long and len(data) == size:
                 # The record is longer than the bytes that were read: read it once more, as a whole.
                 is_long = True
