@@ -22,14 +22,16 @@ from kwire.capture.model import NO_PACKET, NonKafkaConnection, NoPacket, Packet,
 from kwire.capture.optional_dependencies import has_captures
 from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.levels import options_for_level
-from kwire.capture.rows.reorder_buffer import PrebuiltLines, PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import NamesLearned, PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.capture.segment_scan import scan_segments
+from kwire.capture.tls.followed_key_log import open_key_log
 from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
+    from kwire.capture.columnar.filtered.filtered_reader import Output
     from kwire.capture.files.source import Source
     from kwire.capture.index import Index
     from kwire.capture.model import CaptureIssue
@@ -57,7 +59,7 @@ class Replayed(NamedTuple):
     outcome: Outcome
 
 
-Event = Outcome | PrebuiltRow | PrebuiltLines | IndexingStarted | Restarted | Replayed | SkippedCount
+Event = Outcome | PrebuiltRow | PrebuiltLines | IndexingStarted | Restarted | Replayed | SkippedCount | NamesLearned
 
 
 def can_be_indexed(path: str) -> bool:
@@ -103,35 +105,71 @@ def progressive_events(
         outcomes = outcomes_from_segments(scan_segments(path, options, keys), options, keys, level)
         yield from _mark_replayed(outcomes, reported, first_part.packet_count)
         return
-    from kwire.capture.columnar.filtered.filtered_lines import read_lines
-    from kwire.capture.columnar.filtered.filtered_reader import FilteredReader, read_outcomes
+    from kwire.capture.columnar.filtered.filtered_events import read_filtered
+    from kwire.capture.columnar.filtered.filtered_reader import FilteredReader
     from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.columnar.topic_name_scan import find_topic_names
 
     names = find_topic_names(index, options)
     yield Restarted(names)
     reader = ColumnarReader(index, None, replace(options, topics=names, name=path))
-    filtered = FilteredReader(reader, conditions(), after=first_part.packet_count)
-    form = line_format()
-    if form is None:
-        from kwire.capture.columnar.formats.row_formatter import RowFormatter
-
-        rows = None if columns is None else RowFormatter(columns, reader.options, path)
-        events = read_outcomes(filtered, level, rows)
-    elif form.json_columns is None:
-        from kwire.capture.columnar.formats.table_lines import TableLineFormatter
-
-        events = read_lines(filtered, level, TableLineFormatter(TopicNames(names)))
-    else:
-        from kwire.capture.columnar.formats.json_lines import JsonLineFormatter
-
-        events = read_lines(filtered, level, JsonLineFormatter(form.json_columns, reader.options, path))
+    filtered = FilteredReader(reader, conditions(), level, after=first_part.packet_count)
+    output = make_output(reader.options, path, columns, line_format(), after=first_part.packet_count)
+    events = read_filtered(filtered, output)
     try:
         for event in _mark_replayed(events, reported, first_part.packet_count):
             report(filtered.reached)
             yield event
     finally:
         reader.close()
+
+
+def stream_events(
+    source: Source,
+    options: Options,
+    level: str,
+    conditions: Callable[[], list[ColumnCondition]],
+    *,
+    columns: Collection[str] | None,
+    line_format: Callable[[], LineFormat | None],
+) -> Iterator[Event]:
+    """The outcomes of a source that is read once, as `reader.read_events` describes, as they complete."""
+    from kwire.capture.columnar.filtered.filtered_events import read_filtered
+    from kwire.capture.columnar.filtered.filtered_reader import FilteredReader
+    from kwire.capture.columnar.filtered.name_learning import NameLearning
+    from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.index.scan.stream_scan import scan_stream
+    from kwire.capture.index.stream_index import StreamIndex
+
+    keys, name = open_key_log(options), source_name(source)
+    index = StreamIndex(name, scan_stream(source, keys, options.unpacked_size_max), options, keys)
+    reader = ColumnarReader(index, None, options_for_level(options, level))
+    filtered = FilteredReader(reader, conditions(), level)
+    yield from read_filtered(filtered, make_output(options, name, columns, line_format()), NameLearning(reader))
+
+
+def make_output(
+    options: Options, file: str, columns: Collection[str] | None, form: LineFormat | None, *, after: int = 0
+) -> Callable[[Mapping[str, str]], Output]:
+    """A function that is given the names of topics, and returns how exchanges that match are returned.
+
+    Args: columns, form: as `reader.read_events` describes. after: as for `FilteredReader`.
+    """
+    from kwire.capture.columnar.filtered.filtered_lines import line_output
+    from kwire.capture.columnar.filtered.filtered_reader import row_output
+    from kwire.capture.columnar.formats.json_lines import JsonLineFormatter
+    from kwire.capture.columnar.formats.row_formatter import RowFormatter
+    from kwire.capture.columnar.formats.table_lines import TableLineFormatter
+
+    def make(names: Mapping[str, str]) -> Output:
+        named = replace(options, topics=names)
+        if form is None:
+            return row_output(None if columns is None else RowFormatter(columns, named, file))
+        if form.json_columns is None:
+            return line_output(after, TableLineFormatter(TopicNames(names)))
+        return line_output(after, JsonLineFormatter(form.json_columns, named, file))
+
+    return make
 
 
 def _build_index(

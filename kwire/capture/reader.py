@@ -24,7 +24,7 @@ from kwire.capture.pipeline import (
     outcomes_from_segments,
     rows_from_segments,
 )
-from kwire.capture.progressive_reader import can_be_indexed, progressive_events
+from kwire.capture.progressive_reader import can_be_indexed, progressive_events, stream_events
 from kwire.capture.rows.columns import arrow_schema, level_columns
 from kwire.capture.rows.levels import options_for_columns, options_for_level
 from kwire.capture.rows.record_batches import selected_columns, to_record_batches
@@ -137,7 +137,9 @@ def read_events(
             line_format=line_format,
             on_progress=on_progress,
         )
-    return read_outcomes(source, options, level)
+    if level in TRAFFIC_LEVELS:
+        return read_outcomes(source, options, level)
+    return stream_events(source, options, level, conditions, columns=columns, line_format=line_format)
 
 
 def read_rows(source: Source, level: str = "messages", options: Options | None = None) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from kwire import uuids
 from kwire.capture.kafka.message_fields import MessageTopic, message_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import msgspec
 
@@ -34,13 +34,22 @@ class TopicNames:
     def learn(self, message: msgspec.Struct) -> list[MessageTopic]:
         """Store the names of topics of which the message contains name and id; returns all its topics."""
         topics = list(message_topics(message))
+        for topic_id, name in self._find_new_names(topics):
+            self._store_name(topic_id, name)
+        return topics
+
+    def would_learn(self, message: msgspec.Struct) -> bool:
+        """Whether the message has a name that is not known."""
+        return next(self._find_new_names(message_topics(message)), None) is not None
+
+    def _find_new_names(self, topics: Iterable[MessageTopic]) -> Iterator[tuple[str, str]]:
+        """The topic ids of these topics whose names are not known, with the names."""
         for topic in topics:
             if topic.name and topic.topic_id:
                 topic_id = uuids.to_text(topic.topic_id)
                 known = self._names.get(topic_id)
                 if known != topic.name and (known is not None or len(self._names) < NAMES_MAX):
-                    self._store_name(topic_id, topic.name)
-        return topics
+                    yield topic_id, topic.name
 
     def _store_name(self, topic_id: str, name: str) -> None:
         self._names[topic_id] = name

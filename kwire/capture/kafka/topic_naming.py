@@ -11,6 +11,10 @@ from kwire.registry import DEFAULT_EDITION
 from kwire.schema import library
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import msgspec
+
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.kafka.topic_names import TopicNames
     from kwire.capture.options import Options
@@ -19,12 +23,17 @@ if TYPE_CHECKING:
 
 def learn_topic_names(outcome: Outcome, names: TopicNames, edition: str) -> None:
     """Store the topic names that the messages of an exchange contain, if their purpose is to name topics."""
-    if not isinstance(outcome, Exchange):
-        return
+    if isinstance(outcome, Exchange):
+        for body in naming_bodies(outcome, edition):
+            names.learn(body)
+
+
+def naming_bodies(exchange: Exchange, edition: str) -> Iterator[msgspec.Struct]:
+    """The bodies of an exchange whose purpose is to name topics."""
     naming_messages = topic_naming_messages(edition)
-    for side in (outcome.request, outcome.response):
+    for side in (exchange.request, exchange.response):
         if side is not None and side.name in naming_messages and side.body is not None:
-            names.learn(side.body)
+            yield side.body
 
 
 def options_for_topic_names(options: Options) -> Options:

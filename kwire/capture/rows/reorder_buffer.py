@@ -12,7 +12,7 @@ from kwire.capture.rows.columns import columns_with
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -105,6 +105,13 @@ class SkippedCount(NamedTuple):
     """A number of exchanges that failed a condition and have no issue."""
 
     number: int
+
+
+class NamesLearned(NamedTuple):
+    """A stream has named topics: what follows has these names."""
+
+    names: Mapping[str, str]
+    """All topic names by id so far, and those of the options."""
 
 
 class ReorderBuffer(Generic[T]):

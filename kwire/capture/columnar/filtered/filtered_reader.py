@@ -1,13 +1,13 @@
 """Read only the exchanges that match conditions; others are counted.
 
 Conditions are evaluated on columns, for many exchanges at once. Only exchanges that may match are returned, as objects
-or formatted: `read_outcomes` returns them one by one, `filtered_lines` many at once.
+or formatted: one by one (`row_output`), or many at once (`filtered_lines`).
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
 FilteredOutcome = Outcome | PrebuiltRow | PrebuiltLines | SkippedCount
 """Outcomes, what was formatted of exchanges in columns, and the numbers of those that were excluded."""
 
+
+class Output(NamedTuple):
+    """What becomes of exchanges that match.
+
+    formatter: formats them; None if all are built as objects. select: returns the outcomes of a part, each with a row;
+    it is given which exchanges can be formatted.
+    """
+
+    formatter: Formatter[object] | None
+    select: Callable[[DecodedPart, Bools], Iterator[tuple[int, FilteredOutcome]]]
+
+
 # This many exchanges are built at once.
 _SLICE_SIZE = 2048
 
@@ -39,48 +51,43 @@ _SLICE_SIZE = 2048
 class FilteredReader:
     """Reads the matching outcomes of one capture."""
 
-    def __init__(self, reader: ColumnarReader, conditions: Sequence[ColumnCondition], *, after: int) -> None:
+    def __init__(
+        self, reader: ColumnarReader, conditions: Sequence[ColumnCondition], level: str, *, after: int = 0
+    ) -> None:
         """Args: conditions: all must hold. after: only exchanges that begin after this packet are formatted."""
         self.reader = reader
         self.after = after
         self.reached = 0
         """The file position up to which outcomes were returned, in bytes."""
         self._conditions = conditions
+        self._sessions = SessionTracker() if reader.options.sessions and level == "messages" else None
+        self._skipped_parts: list[int] = []
 
     @property
     def selects_all(self) -> bool:
         """Whether all exchanges match."""
         return not self._conditions and self.reader.selects_all
 
-    def read_parts(
-        self,
-        level: str,
-        formatter: Formatter[object] | None,
-        select: Callable[[DecodedPart, Bools], Iterator[tuple[int, FilteredOutcome]]],
-    ) -> Iterator[tuple[int, Iterator[tuple[int, FilteredOutcome]]]]:
-        """The numbers of the parts, with their exchanges, each with the number of the packet that completed it.
-
-        Args: formatter: formats exchanges that match; None if all are built as objects. select: returns the outcomes of
-            a part, each with a row; it is given which exchanges can be formatted.
-        """
-        sessions = SessionTracker() if self.reader.options.sessions and level == "messages" else None
-        index, skipped_parts = self.reader.index, list[int]()
-        for number, exchanges in self.reader.read_parts():
-            part = self._filter_part(number, exchanges, formatter)
-            if sessions is not None:
-                is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
-                # The session of a fetch that is returned depends on all fetches before it.
-                if index.is_stream or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
-                    for skipped_part in skipped_parts:
-                        self._part_sessions(sessions, self.reader.read_exchanges(skipped_part)).follow_rest()
-                    skipped_parts = []
-                    part.sessions = self._part_sessions(sessions, exchanges, part.fetch_bodies())
-                else:
-                    skipped_parts.append(number)
-            is_formatted = part.is_wanted & part.is_good & (exchanges.request.frame.packet > self.after)
-            yield number, self._follow_position(number, exchanges, select(part, is_formatted & (formatter is not None)))
-            if part.sessions is not None:
-                part.sessions.follow_rest()
+    def read_part(
+        self, number: int, exchanges: ExchangeColumns, output: Output
+    ) -> Iterator[tuple[int, FilteredOutcome]]:
+        """The outcomes of exchanges of one part, each with the number of the packet that completed it."""
+        part = self._filter_part(number, exchanges, output.formatter)
+        if self._sessions is not None:
+            is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
+            # The session of a fetch that is returned depends on all fetches before it.
+            if self.reader.index.is_stream or (part.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                for skipped_part in self._skipped_parts:
+                    self._part_sessions(self._sessions, self.reader.read_exchanges(skipped_part)).follow_rest()
+                self._skipped_parts = []
+                part.sessions = self._part_sessions(self._sessions, exchanges, part.fetch_bodies())
+            else:
+                self._skipped_parts.append(number)
+        is_formatted = part.is_wanted & part.is_good & (exchanges.request.frame.packet > self.after)
+        selected = output.select(part, is_formatted & (output.formatter is not None))
+        yield from self._follow_position(number, exchanges, selected)
+        if part.sessions is not None:
+            part.sessions.follow_rest()
 
     def _follow_position(
         self, number: int, exchanges: ExchangeColumns, selected: Iterator[tuple[int, FilteredOutcome]]
@@ -117,12 +124,9 @@ class FilteredReader:
         return part
 
 
-def read_outcomes(
-    filtered: FilteredReader, level: str, formatter: Formatter[list[PrebuiltRow]] | None
-) -> Iterator[FilteredOutcome]:
-    """The outcomes in the order of completion. The names of all topics should be known before."""
-    for number, exchanges in filtered.read_parts(level, formatter, partial(_select_outcomes, formatter)):
-        yield from filtered.reader.merge_outcomes(number, exchanges, issues=True)
+def row_output(formatter: Formatter[list[PrebuiltRow]] | None) -> Output:
+    """The output of outcomes one by one, those that match as rows; without a formatter as objects."""
+    return Output(formatter, partial(_select_outcomes, formatter))
 
 
 def _select_outcomes(
