@@ -22,7 +22,7 @@ from kwire.capture.model import NO_PACKET, NonKafkaConnection, NoPacket, Packet,
 from kwire.capture.optional_dependencies import has_captures
 from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.levels import options_for_level
-from kwire.capture.rows.reorder_buffer import NamesLearned, PrebuiltLines, PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import NamesLearned, PartEnded, PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.capture.segment_scan import scan_segments
 from kwire.capture.tls.followed_key_log import open_key_log
 from kwire.capture.tls.key_log import KeyLog
@@ -59,7 +59,17 @@ class Replayed(NamedTuple):
     outcome: Outcome
 
 
-Event = Outcome | PrebuiltRow | PrebuiltLines | IndexingStarted | Restarted | Replayed | SkippedCount | NamesLearned
+Event = (
+    Outcome
+    | PrebuiltRow
+    | PrebuiltLines
+    | IndexingStarted
+    | Restarted
+    | Replayed
+    | SkippedCount
+    | NamesLearned
+    | PartEnded
+)
 
 
 def can_be_indexed(path: str) -> bool:

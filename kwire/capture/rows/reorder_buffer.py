@@ -107,6 +107,10 @@ class SkippedCount(NamedTuple):
     number: int
 
 
+class PartEnded(NamedTuple):
+    """A stream has no more outcomes for now; the next ones come with more packets."""
+
+
 class NamesLearned(NamedTuple):
     """A stream has named topics: what follows has these names."""
 

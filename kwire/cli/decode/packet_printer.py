@@ -49,7 +49,7 @@ class PacketPrinter:
         """Write all selected packets."""
         self._excerpt.flush()
 
-    idle = print_due_rows = show
+    idle = print_due_rows = end_part = show
 
     def notes(self) -> Iterator[str]:
         """Notes for the user about the written packets."""

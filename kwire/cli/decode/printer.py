@@ -126,12 +126,18 @@ class Printer:
             self._flush_layout(is_early=True)
         self._out.flush()
 
+    def end_part(self) -> None:
+        """Print the buffered rows, if the last ones were printed some time ago: there are no outcomes between them."""
+        if self._is_live and self._is_due:
+            self.show(is_early=True)
+
     def _flush_if_due(self) -> None:
-        if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
-            if self._is_live:
-                self.show(is_early=True)
-            else:
-                self._flush_layout(is_early=True)
+        if self._is_watched and self._is_due:
+            self._flush_layout(is_early=True)
+
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._shown_at > _HELD_SECONDS
 
     def show(self, *, is_early: bool = False) -> None:
         """Print all buffered rows; `is_early`: more rows will follow."""

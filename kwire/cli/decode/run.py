@@ -19,7 +19,7 @@ from kwire.capture.progressive_reader import Event, IndexingStarted, Replayed, R
 from kwire.capture.reader import read_events
 from kwire.capture.rows.column import Phase
 from kwire.capture.rows.columns import message_columns
-from kwire.capture.rows.reorder_buffer import NamesLearned, PrebuiltLines, PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import NamesLearned, PartEnded, PrebuiltLines, PrebuiltRow, SkippedCount
 from kwire.cli.decode.printer import Printer
 from kwire.cli.decode.row_filter import InputCounts, RowFilter
 from kwire.cli.exit_codes import INTERRUPTED, PROBLEM_FOUND, SUCCESS
@@ -97,6 +97,8 @@ class DecodeRun:
                         counts.count(event.outcome)
                     elif isinstance(event, IndexingStarted):
                         printer.print_due_rows()
+                    elif isinstance(event, PartEnded):
+                        printer.end_part()
                     elif isinstance(event, NamesLearned | Restarted):
                         counts = InputCounts() if isinstance(event, Restarted) else counts
                         make = self._view.make_builder(capture, replace(self._options, topics=event.names), row_filter)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.capture.columnar.filtered.filtered_lines import OTHERS_MAX
-from kwire.capture.rows.reorder_buffer import NamesLearned, PrebuiltLines
+from kwire.capture.rows.reorder_buffer import NamesLearned, PartEnded, PrebuiltLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def read_filtered(
     filtered: FilteredReader, make_output: Callable[[Mapping[str, str]], Output], learning: NameLearning | None = None
-) -> Iterator[FilteredOutcome | NamesLearned]:
+) -> Iterator[FilteredOutcome | NamesLearned | PartEnded]:
     """The outcomes in the order of completion; lines are divided where too many outcomes belong between them.
 
     Args: make_output: is given the names of topics by id. learning: learns these from a stream; None if the options
@@ -38,6 +38,8 @@ def read_filtered(
                 yield from _insert_others(filtered.read_part(number, piece, output), others)
         while taken := others.take(None):
             yield from taken
+        if reader.index.is_stream:
+            yield PartEnded()
 
 
 def _insert_others(
