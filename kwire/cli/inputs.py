@@ -253,7 +253,7 @@ class _GrowingFile:
         return (
             self._is_last_read
             or self._capture.is_stopped
-            or snapshot.status.st_size != self._file.tell()
+            or snapshot.status.st_size != self._file.seek(0, os.SEEK_CUR)
             or self._capture.find_successor(snapshot) is not None
         )
 

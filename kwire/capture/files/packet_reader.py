@@ -28,7 +28,7 @@ def read_packets(
     """Yield the packets of a pcap or pcapng file, compressed or not, or of a `PacketSource`.
 
     Args: keys: receives the TLS secrets of a pcapng file. unpacked_max: as `Options.unpacked_size_max`. with_markers:
-        yield `NO_PACKET` before a call that may wait, if the source tells when it does: a `WaitingSource`, or a
+        yield `NO_PACKET` before a call that may wait, if the source can say so: a `WaitingSource`, or a
         `PacketSource`. Where the input is compressed some calls after it do not wait.
     Raises: CaptureError if it is neither. Damage after the first bytes is a `CaptureIssue` instead.
     """

@@ -128,7 +128,7 @@ class BlockReader:
     def __init__(self, reader: Reader, parser: BlockParser) -> None:
         """Read from the beginning of a block on, whose type is the magic number of `reader`.
 
-        Args: parser: is told of new sections. The caller gives it the blocks.
+        Args: parser: gets the byte order of each section. The caller passes the blocks to it.
         """
         self.reader = reader
         self.parser = parser

@@ -243,7 +243,7 @@ def _buffered_output(decompressor: object, file: _Buffer) -> _Buffer:
 
 
 class _LookaheadBuffer:
-    """Buffers a source that may wait for data, and tells whether a read returns at once."""
+    """Buffers a source that may wait for data, and knows whether a read returns at once."""
 
     def __init__(self, source: Readable, is_ready: Callable[[], bool]) -> None:
         """`is_ready`: as in `WaitingSource`; it may be False also where a read does not wait."""

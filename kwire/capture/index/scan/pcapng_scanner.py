@@ -10,7 +10,7 @@ import numpy as np
 
 from kwire.capture.files import pcapng, pcapng_blocks
 from kwire.capture.files.source import Reader
-from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.arrays import Bools, Ints, concatenate_rows
 from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.scan.resync import guess_pcapng_position
 from kwire.capture.index.scan.spans import Chunk, RecordPosition, RecordScanner, ScanState, Span
@@ -37,6 +37,14 @@ class _BlockRun(NamedTuple):
     others: list[tuple[int, int]]
 
 
+class _PacketRun(NamedTuple):
+    """A run with the offsets of its enhanced packets as a column, and the words of their headers."""
+
+    run: _BlockRun
+    offsets: Ints
+    headers: Ints
+
+
 class _PacketRows(NamedTuple):
     """The columns of packets, as in `Span`."""
 
@@ -48,13 +56,13 @@ class _PacketRows(NamedTuple):
     link: Ints
 
 
-class PcapngScanner(RecordScanner[list[_BlockRun]]):
+class PcapngScanner(RecordScanner[list[_PacketRun]]):
     """Scans the blocks of a pcapng file."""
 
     may_have_secrets = True
     first = RecordPosition(0)
 
-    def make_span(self, chunk: Chunk[list[_BlockRun]], state: ScanState) -> Span | None:
+    def make_span(self, chunk: Chunk[list[_PacketRun]], state: ScanState) -> Span | None:
         """The packets of blocks that were found; None if there are none."""
         base, data, runs, end = chunk
         rows = concatenate_rows(*(_read_run(data, run, state) for run in runs))
@@ -74,19 +82,22 @@ class PcapngScanner(RecordScanner[list[_BlockRun]]):
         parser.interfaces = list(interfaces)
         return pcapng.read_blocks(reader, parser)
 
-    def find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_BlockRun], int]:
+    def find_records(self, data: bytes, limit: int, state: ScanState) -> tuple[list[_PacketRun], int]:
         """The blocks that begin before the limit, and the offset of the next one."""
         chunk = _Chunk(state.position, data, self._file.size)
         chunk.read_blocks(limit)
-        damaged_at = chunk.find_damage()
+        runs = [_read_headers(data, run) for run in chunk.runs]
+        damaged_at = next((int(at) for run in runs for at in _find_damage(data, run)[:1]), None)
         if damaged_at is not None:
             # What follows was not to be read.
             chunk = _Chunk(state.position, data, self._file.size)
             chunk.read_blocks(damaged_at)
-        state.is_ended = chunk.is_damaged or damaged_at is not None
+            chunk.is_damaged = True
+            runs = [_read_headers(data, run) for run in chunk.runs]
+        state.is_ended = chunk.is_damaged
         state.position = chunk.position
         state.key_logs += chunk.key_logs
-        return chunk.runs, chunk.at
+        return runs, chunk.at
 
 
 class _Chunk:
@@ -142,21 +153,13 @@ class _Chunk:
                     break
             elif kind == _SECTION:
                 self._interfaces = []
+                if not (offsets or self.runs[-1].others):
+                    self.runs.pop()
                 self.runs.append(self._new_run())
                 offsets = self.runs[-1].offsets
             # Long blocks of other kinds are skipped, wherever they end.
             at += size
         self.at = at
-
-    def find_damage(self) -> int | None:
-        """The offset of the first enhanced packet whose two lengths differ."""
-        offsets = np.array([at for run in self.runs for at in run.offsets], dtype=np.int64)
-        sizes = gather_bytes(self._data, offsets + 4, 4)
-        orders = np.repeat([run.order == ">" for run in self.runs], [len(run.offsets) for run in self.runs])
-        little, big = (sizes.view(np.dtype(order + "u4"))[:, 0].astype(np.int64) for order in "<>")
-        ends = gather_bytes(self._data, offsets + np.where(orders, big, little) - 4, 4)
-        is_damaged = (sizes != ends).any(axis=1)
-        return int(offsets[np.argmax(is_damaged)]) if is_damaged.any() else None
 
     def _is_valid(self, kind: int, at: int, size: int) -> bool:
         if kind == _SECTION:
@@ -189,10 +192,24 @@ class _Chunk:
         return True
 
 
-def _read_run(data: bytes, run: _BlockRun, state: ScanState) -> _PacketRows:
-    """The packets of a run. The state is advanced, and receives the issues."""
+def _read_headers(data: bytes, run: _BlockRun) -> _PacketRun:
     offsets = np.array(run.offsets, dtype=np.int64)
     headers = gather_bytes(data, offsets, 28).view(np.dtype(run.order + "u4")).astype(np.int64)
+    return _PacketRun(run, offsets, headers)
+
+
+def _find_damage(data: bytes, packets: _PacketRun) -> Ints:
+    """The offsets of the packets whose two lengths differ."""
+    run, offsets, headers = packets
+    sizes = headers[:, 1]
+    ends = gather_bytes(data, offsets + sizes - 4, 4).view(np.dtype(run.order + "u4"))[:, 0]
+    is_damaged: Bools = ends != sizes
+    return offsets[is_damaged]
+
+
+def _read_run(data: bytes, packets: _PacketRun, state: ScanState) -> _PacketRows:
+    """The packets of a run. The state is advanced, and receives the issues."""
+    run, offsets, headers = packets
     block_size, interface, captured, size = headers[:, 1], headers[:, 2], headers[:, 5], headers[:, 6]
     places, counts = np.array(run.interface_counts, dtype=np.int64).T
     interface_counts = np.repeat(counts, np.diff(np.append(places, len(offsets))))
