@@ -144,11 +144,11 @@ class IndexedFacts:
 
     @cached_property
     def _first_requests(self) -> Ints:
-        """By flow of the index, the packet of its first request, which shows the client; 0 without one."""
-        first = np.full(len(self._keys), AFTER_CAPTURE, dtype=np.int64)
+        """By flow of the index, the packet that completes its first request, which shows the client; 0 without one."""
+        first = np.full(len(self._keys), AFTER_CAPTURE + 1, dtype=np.int64)
         for part in (*range(len(self._index.spans)), -1):
             exchanges = self._index.read_exchanges(part)
-            packet = exchanges.request.frame.packet
-            rows = np.nonzero(packet > 0)[0]
-            np.minimum.at(first, exchanges.flow[rows], packet[rows])
-        return np.where(first == AFTER_CAPTURE, 0, first)
+            frame = exchanges.request.frame
+            rows = np.nonzero(frame.packet > 0)[0]
+            np.minimum.at(first, exchanges.flow[rows], packet_numbers(frame.completed_by[rows]))
+        return np.where(first > AFTER_CAPTURE, 0, first)

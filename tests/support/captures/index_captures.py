@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kwire.capture.files.source import Source, source_name
 from kwire.capture.index import build_index
+from kwire.capture.model import Row
 from kwire.capture.options import Options
-from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.pipeline import rows_from_segments
+from kwire.capture.reader import read_batches
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
+from kwire.capture.segment_scan import scan_segments
+from kwire.capture.tls.key_log import KeyLog
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,
@@ -39,6 +44,13 @@ def batch_rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, object]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+def pipeline_rows(source: Source, level: str = "messages", options: Options = HEADERS_ONLY) -> list[Row]:
+    """The rows of the streaming pipeline."""
+    keys = KeyLog(options.tls_keylog)
+    segments = scan_segments(source, options, keys)
+    return list(rows_from_segments(segments, level, source_name(source), options, keys))
+
+
 def count_flows(capture: bytes) -> int:
     """The number of connections in the index of a capture."""
     return len(build_index(capture).flows)
@@ -49,7 +61,7 @@ def assert_rows_of_pipeline(
 ) -> list[dict[str, object]]:
     """The columnar reader returns the rows of the streaming pipeline, in any order. Returns: these rows."""
     names = names or selected_columns(level, None)
-    expected = pa.Table.from_batches([make_record_batch(list(read_rows(capture, level, options)), level, names)])
+    expected = pa.Table.from_batches([make_record_batch(pipeline_rows(capture, level, options), level, names)])
     found = pa.Table.from_batches(read_batches(capture, level, options, columns=names), schema=expected.schema)
     found_rows: list[dict[str, object]] = found.to_pylist()
     # Mostly they are in the same order.

@@ -48,7 +48,7 @@ def test_the_pipeline_builds_the_same_rows_from_indexed_segments(path: Path, lev
     segments = index.read_segments([built_index])
     found = rows_from_segments(segments, level, built_index.file, Options(), built_index.key_log())
 
-    assert list(found) == list(read_rows(path, level))
+    assert list(found) == pipeline_rows(path, level, Options())
 
 
 @pytest.mark.parametrize("name", MADE)
