@@ -14,12 +14,12 @@ from kwire.capture.model import Flow, Segment
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows_from_segments
-from kwire.capture.reader import read_rows
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.tcp.reassembly import ConnectionTable
 from tests.support.captures.index_captures import (
     FILES,
     build_test_captures,
+    pipeline_rows,
 )
 
 pytestmark = pytest.mark.slow
