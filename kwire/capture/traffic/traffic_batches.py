@@ -20,7 +20,10 @@ _NO_HEADERS = PacketHeaders._make([NO_NUMBERS] * len(PacketHeaders._fields))
 
 
 class TrafficBatches:
-    """Makes the rows of one level. It can be pickled between spans: what it calls is an argument."""
+    """Makes the rows of one level. It can be pickled between spans: what it calls is an argument.
+
+    The rows of a span are taken to the end before the next one is added.
+    """
 
     def __init__(self, level: str, settings: RowSettings) -> None:
         """`level` is `flows` or `packets`."""
