@@ -34,7 +34,7 @@ OPTIONS = (
     Options(ports=frozenset(range(1, 65_536, 2))),
     Options(frame_size_max=200),
 )
-MUTATION_COUNT = 60
+MUTATION_COUNT = 40
 SECOND_NS = 1_000_000_000
 
 
