@@ -1,4 +1,4 @@
-"""Read the segments of chosen flows by offset, for the levels `flows` and `packets`."""
+"""Read the segments of chosen flows by offset, for the streaming decoder."""
 
 from __future__ import annotations
 

@@ -7,14 +7,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.index import build_index
+from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.scan import scanner
 from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.index.streams.connections import Connections
+from kwire.capture.index.streams.flow_table import FlowTable
+from kwire.capture.model import Segment
+from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
-from kwire.capture.tcp.reassembly import LATE_SYN_DISTANCE, START_PACKETS
+from kwire.capture.tcp.reassembly import LATE_SYN_DISTANCE, START_PACKETS, ConnectionTable
 from kwire.capture.tcp.tcp_stream import RESENT_DISTANCE_MAX
+from kwire.capture.traffic.replaced_connections import find_replaced
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
@@ -191,6 +199,32 @@ def test_a_connection_with_an_open_gap_may_be_replaced(span_size: int) -> None:
     lost = [packet for place, packet in enumerate(first) if place not in {9, 30}]
 
     check_connections(in_turn(lost, connection(1, 20).packets, connection(2, 20).packets[:9]), 19, 20, 3)
+
+
+def test_each_packet_has_its_connection(span_size: int) -> None:
+    first, second = connection(0).packets, connection(1).close().packets
+    third, syns = connection(2).packets, [connection(number).packets[0] for number in (3, 4, 5)]
+    capture = build_pcap(in_turn([first[2]], first, second, syns, third, pause_ns=6 * SECOND_NS))
+    expected: list[int] = []
+    table = ConnectionTable(lambda flow, _, __: expected.append(-1 if flow is None else flow.epoch))
+    for segment in dissect_packets(read_packets(capture)):
+        assert isinstance(segment, Segment)
+        list(table.process_segment(segment))
+    index, flows, epochs = build_index(capture), FlowTable(), list[int]()
+    connections, replaced = Connections(flows), list[int]()
+
+    for part in range(len(index.spans)):
+        packets = index.read_packets(part)
+        headers = headers_from_columns(packets._asdict())
+        span = connections.divide_packets(headers, packets.pair.astype(np.int64), index.packet_times(part))
+        found = find_replaced(span.flow, headers.number, span.replaced)
+        own = [flows.epoch[flow] if flow >= 0 else -1 for flow in span.flow.tolist()]
+        epochs += [own[row] if at < 0 else span.replaced[at].epoch for row, at in enumerate(found.tolist())]
+        replaced += [each.epoch for each in span.replaced]
+    assert epochs == expected
+    # An acknowledgement without a connection; 0, 1 and 5 have data; 2 to 4 are SYNs.
+    assert sorted(set(epochs)) == [-1, 0, 1, 2, 3, 4, 5]
+    assert replaced == [2, 3, 4]
 
 
 def test_shards_number_connections_as_one_process(span_size: int, tmp_path: Path) -> None:
