@@ -20,10 +20,8 @@ from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import NO_PACKET, NonKafkaConnection, NoPacket, Packet, StreamGap
 from kwire.capture.optional_dependencies import has_captures
-from kwire.capture.pipeline import outcomes_from_segments
 from kwire.capture.rows.levels import options_for_level
 from kwire.capture.rows.reorder_buffer import NamesLearned, PartEnded, PrebuiltLines, PrebuiltRow, SkippedCount
-from kwire.capture.segment_scan import scan_segments
 from kwire.capture.tls.followed_key_log import open_key_log
 from kwire.capture.tls.key_log import KeyLog
 
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
     from kwire.capture.columnar.filtered.filtered_reader import Output
+    from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.files.source import Source
     from kwire.capture.index import Index
     from kwire.capture.model import CaptureIssue
@@ -82,7 +81,9 @@ def can_be_indexed(path: str) -> bool:
     except OSError:
         # The error is raised again, and reported, when the file is read.
         return False
-    return (magic in pcap.MAGICS or magic == pcapng.MAGIC or is_compressed(magic)) and has_captures()
+    return (
+        magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS or magic == pcapng.MAGIC or is_compressed(magic)
+    ) and has_captures()
 
 
 def progressive_events(
@@ -111,8 +112,8 @@ def progressive_events(
     index, report = _build_index(path, source, options, on_progress)
     if index is None:
         yield Restarted(options.topics)
-        keys = KeyLog(options.tls_keylog)
-        outcomes = outcomes_from_segments(scan_segments(path, options, keys), options, keys, level)
+        reader = _open_stream(path, options, level)
+        outcomes = reader.outcomes(level, issues=True, selects=False)
         yield from _mark_replayed(outcomes, reported, first_part.packet_count)
         return
     from kwire.capture.columnar.filtered.filtered_events import read_filtered
@@ -147,15 +148,23 @@ def stream_events(
     from kwire.capture.columnar.filtered.filtered_events import read_filtered
     from kwire.capture.columnar.filtered.filtered_reader import FilteredReader
     from kwire.capture.columnar.filtered.name_learning import NameLearning
+
+    reader = _open_stream(source, options, level)
+    output = make_output(options, reader.file, columns, line_format())
+    yield from read_filtered(FilteredReader(reader, conditions(), level), output, NameLearning(reader))
+
+
+def _open_stream(source: Source, options: Options, level: str) -> ColumnarReader:
+    """A reader of a source that is read once."""
     from kwire.capture.columnar.reader import ColumnarReader
     from kwire.capture.index.scan.stream_scan import scan_stream
     from kwire.capture.index.stream_index import StreamIndex
 
-    keys, name = open_key_log(options), source_name(source)
-    index = StreamIndex(name, scan_stream(source, keys, options.unpacked_size_max), options, keys)
-    reader = ColumnarReader(index, None, options_for_level(options, level))
-    filtered = FilteredReader(reader, conditions(), level)
-    yield from read_filtered(filtered, make_output(options, name, columns, line_format()), NameLearning(reader))
+    keys = open_key_log(options)
+    items = scan_stream(source, keys, options.unpacked_size_max)
+    return ColumnarReader(
+        StreamIndex(source_name(source), items, options, keys), None, options_for_level(options, level)
+    )
 
 
 def make_output(

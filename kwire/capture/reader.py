@@ -14,27 +14,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kwire.capture.files.source import source_name
+from kwire.capture.kafka.exchange import TrafficRow
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
+from kwire.capture.model import StreamGap
 from kwire.capture.optional_dependencies import has_captures, require_pyarrow
 from kwire.capture.options import Options
 from kwire.capture.pipeline import (
     make_row_builder,
     merge_issues,
     order_rows,
-    outcomes_from_segments,
-    rows_from_segments,
 )
 from kwire.capture.progressive_reader import can_be_indexed, progressive_events, stream_events
 from kwire.capture.rows.columns import arrow_schema, level_columns
-from kwire.capture.rows.levels import options_for_columns, options_for_level
-from kwire.capture.rows.record_batches import selected_columns, to_record_batches
-from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
-from kwire.capture.segment_scan import scan_segments
+from kwire.capture.rows.levels import TRAFFIC_LEVELS, options_for_columns, options_for_level
+from kwire.capture.rows.record_batches import selected_columns
+from kwire.capture.rows.reorder_buffer import PartEnded
 from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
 from kwire.capture.tls.followed_key_log import open_key_log, read_current_secrets
-from kwire.capture.tls.key_log import KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -76,10 +74,22 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     """
     options = options or Options()
     if level in TRAFFIC_LEVELS:
-        keys = open_key_log(options)
-        yield from outcomes_from_segments(scan_segments(source, options, keys), options, keys, level)
-        return
-    yield from _open_stream(source, options, level).outcomes(level, issues=True, selects=False)
+        return (outcome for outcome in _traffic_events(source, options, level) if not isinstance(outcome, PartEnded))
+    return _open_stream(source, options, level).outcomes(level, issues=True, selects=False)
+
+
+def _traffic_events(source: Source, options: Options, level: str) -> Iterator[Outcome | PartEnded]:
+    """Connections as they end, or packets, and what is not read as Kafka; and the ends of parts of the stream."""
+    from kwire.capture.columnar.reader import ColumnarReader
+    from kwire.capture.traffic.stream_traffic import read_stream_traffic
+
+    index = _stream_index(source, options)
+    reader = ColumnarReader(index, None, options)
+    for part, rows in read_stream_traffic(index, level, options):
+        yield from rows
+        found = reader.numbered_outcomes(part, issues=True)
+        yield from (outcome for _, outcome in found if not isinstance(outcome, StreamGap))
+        yield PartEnded()
 
 
 def read_connections(source: Source, options: Options | None = None) -> Iterator[Outcome | FlowClosed]:
@@ -139,7 +149,7 @@ def read_events(
             on_progress=on_progress,
         )
     if level in TRAFFIC_LEVELS:
-        return read_outcomes(source, options, level)
+        return _traffic_events(source, options, level)
     return stream_events(source, options, level, conditions, columns=columns, line_format=line_format)
 
 
@@ -156,17 +166,10 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
 
 
 def _read_traffic_rows(source: Source, level: str, options: Options) -> Iterator[Row]:
-    """The rows of `flows` or `packets`: by columns if the source can be indexed."""
-    index = open_index(source, unpacked_size_max=options.unpacked_size_max)
-    if index is None:
-        keys = KeyLog(options.tls_keylog)
-        segments = scan_segments(source, options, keys)
-        yield from rows_from_segments(segments, level, source_name(source), options, keys)
-        return
-    from kwire.capture.traffic.indexed_traffic import read_traffic
-
-    for batch in read_traffic(index, None, level, options, selected_columns(level, None), has_ns=True):
-        yield from batch.to_pylist()
+    """The rows of `flows` or `packets`."""
+    for outcome in read_outcomes(source, options, level):
+        if isinstance(outcome, TrafficRow) and outcome.level == level:
+            yield outcome.row
 
 
 def read_series_rows(
@@ -195,12 +198,15 @@ def read_batches(
         yield from read_flow_batches([index], None, level, options, columns=names)
         return
     options = options_for_columns(options, names)
-    if level in TRAFFIC_LEVELS:
-        yield from to_record_batches(read_rows(path, level, options), level, names)
-        return
     from kwire.capture.columnar.batches import columnar_batches
+    from kwire.capture.traffic.stream_traffic import StreamTraffic
 
-    yield from columnar_batches(_stream_index(path, options), None, level, options, names, issues=True)
+    stream = _stream_index(path, options)
+    if level in TRAFFIC_LEVELS:
+        traffic = StreamTraffic(stream, level, options, names, has_ns=False)
+        yield from (batch for part in stream.parts() for batch in traffic.read_part(part))
+    else:
+        yield from columnar_batches(stream, None, level, options, names, issues=True)
 
 
 def read_flow_batches(

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kwire.capture.model import CaptureError
 from kwire.capture.options import Options
@@ -98,10 +98,10 @@ def _describe_hosts(info: CaptureInfo) -> Iterator[str]:
 
 def _describe_traffic(capture: Source, options: Options) -> Iterator[str]:
     """Times, connections by kind, brokers by number of connections, and issues of the file."""
-    from kwire.capture.model import CaptureIssue, format_address
+    from kwire.capture.kafka.exchange import TrafficRow
+    from kwire.capture.model import CaptureIssue
     from kwire.capture.reader import read_outcomes
     from kwire.capture.rows.json_lines import format_timestamp
-    from kwire.capture.tcp.tcp_analysis import FlowSummary
 
     kinds: Counter[str | None] = Counter()
     brokers: Counter[str] = Counter()
@@ -111,15 +111,14 @@ def _describe_traffic(capture: Source, options: Options) -> Iterator[str]:
     for outcome in read_outcomes(capture, options, "flows"):
         if isinstance(outcome, CaptureIssue):
             issues.append(outcome.detail)
-        elif isinstance(outcome, FlowSummary):
-            traffic, flow = outcome.statistics, outcome.flow
-            kinds[flow.kind] += 1
-            packets += sum(side.packets for side in traffic.sides)
-            size += sum(side.size for side in traffic.sides)
-            times = [min([traffic.first_ts, *times]), max([traffic.last_ts, *times])]
-            if flow.kind == "kafka":
-                ip, port = flow.ends[1 - flow.client_side]
-                brokers[f"{format_address(ip)} port {port}"] += 1
+        elif isinstance(outcome, TrafficRow):
+            row: dict[str, Any] = outcome.row
+            kinds[row["kind"]] += 1
+            packets += row["packets_client"] + row["packets_broker"]
+            size += row["bytes_client"] + row["bytes_broker"]
+            times = [min([row["first_ts"], *times]), max([row["last_ts"], *times])]
+            if row["kind"] == "kafka":
+                brokers[f"{row['broker_ip']} port {row['broker_port']}"] += 1
     if times:
         yield f"  from {format_timestamp(times[0])} to {format_timestamp(times[1])}"
     totals = [(kinds.total(), "TCP connection"), (packets, "packet"), (size, "byte")]

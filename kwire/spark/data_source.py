@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture.rows.columns import arrow_schema
-from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
+from kwire.capture.rows.levels import TRAFFIC_LEVELS
 from kwire.spark import paths
 from kwire.spark.indexing.local_indexing import load_topic_names
 from kwire.spark.source import options

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kwire import registry
 from kwire.capture.display_filter.display_filter import DisplayFilter
 from kwire.capture.display_filter.fields import TOPICS
-from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange import Exchange, TrafficRow
 from kwire.capture.kafka.message_topics import outcome_topic_names
 from kwire.capture.model import CONNECTION_VALUES, NonKafkaConnection, StreamGap
 from kwire.capture.options import ExchangeCondition
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
     from kwire.capture.kafka.exchange import Outcome
@@ -84,7 +83,7 @@ def condition_holds(condition: ExchangeCondition, value: object) -> bool:
 
 def is_selected(outcome: Outcome, options: Options) -> bool:
     """Whether the options include this outcome. Connections and packets belong to no API."""
-    if isinstance(outcome, FlowSummary | PacketSummary):
+    if isinstance(outcome, TrafficRow):
         return True
     if isinstance(outcome, NonKafkaConnection):
         # Connections that are neither Kafka nor TLS have no row, unless the user named the port of a broker.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows
 from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows.endpoint_pairs import EndpointPairs
@@ -25,10 +25,11 @@ from kwire.capture.index.held_bytes import HeldBytes
 from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.scan.header_pass import HeaderPass
-from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.scan.packet_headers import LINK_NAMES, NO_HEADERS, PacketHeaders, endpoints_of_words
 from kwire.capture.index.scan.packet_spans import span_of_packets
 from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState, Span
 from kwire.capture.index.stored_payload import Extent, ReadableFile
+from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
@@ -46,7 +47,11 @@ Packets = Iterable[Span | Packet | CaptureIssue | NoPacket]
 
 
 class StreamPart(NamedTuple):
-    """What a part has besides its bytes. first_fragment: the number of its first fragment. closing: flows that end."""
+    """What a part has besides its bytes.
+
+    first_fragment: the number of its first fragment. headers, pair: the TCP packets and the numbers of their endpoints.
+    divided: their connections, and those that end.
+    """
 
     exchanges: ExchangeColumns
     first_fragment: int
@@ -54,7 +59,14 @@ class StreamPart(NamedTuple):
     fragment_size: Ints
     gaps: list[StreamGapRow]
     others: list[OtherConnection]
-    closing: dict[int, FlowEnd]
+    headers: PacketHeaders
+    pair: Ints
+    divided: DividedSpan
+
+    @property
+    def closing(self) -> dict[int, FlowEnd]:
+        """The flows that end."""
+        return self.divided.streams.closing
 
 
 class StreamIndex(Index):
@@ -137,7 +149,7 @@ class StreamIndex(Index):
         data.append(self._headers.take_stored())
         pair = self._pairs.number_pairs(headers.ends)
         window = FileWindow(span.base, data.read(span.base, data.end - span.base))
-        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base)
+        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base, headers, pair)
 
     def add_end(self) -> None:
         """The capture ends: what is left of all connections is the last part."""
@@ -147,13 +159,13 @@ class StreamIndex(Index):
             in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
             self.issues.append((number, issue._replace(packet=in_file) if issue.packet else issue))
         self._bytes.add_span(b"")
-        self._set_part(builder.finish_flows(plain_at=begin), begin)
+        self._set_part(builder.finish_flows(plain_at=begin), begin, NO_HEADERS, NO_NUMBERS)
 
     def _open_builder(self) -> FlowBuilder:
         """Only with the first packets it is known whether the capture may have secrets."""
         settings = DetectionSettings(self._options.ports, self._options.frame_size_max)
         secrets = self._keys if may_decrypt(self._keys) else None
-        builder = self._builder = FlowBuilder(self._bytes.read, self._find_ends, settings, secrets=secrets)
+        builder = self._builder = FlowBuilder(self._bytes.read, self.find_ends, settings, secrets=secrets)
         self.client_ids = builder.client_ids
         self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
         return builder
@@ -166,16 +178,25 @@ class StreamIndex(Index):
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
         return builder
 
-    def _set_part(self, result: SpanResult, begin: int) -> None:
-        """The latest part has this result; its bytes begin at a position."""
+    def _set_part(self, result: SpanResult, begin: int, headers: PacketHeaders, pair: Ints) -> None:
+        """The latest part has this result; its bytes begin at a position. Args: headers, pair: as in `StreamPart`."""
         builder, fragments = self._open, result.fragments
         self._bytes.append(result.plaintext)
         request, response, moments = result.exchanges
         exchanges = ExchangeColumns(request, response, packet_numbers(moments))
         first = self._fragments.count
         self._fragments.add_run(fragments)
-        found = builder.take_gaps(), builder.take_others(), result.closing
-        self._part = StreamPart(exchanges, first, fragments.at, fragments.size, *found)
+        self._part = StreamPart(
+            exchanges,
+            first,
+            fragments.at,
+            fragments.size,
+            builder.take_gaps(),
+            builder.take_others(),
+            headers,
+            pair,
+            result.divided,
+        )
         self._extent = begin, self._bytes.end - begin
 
     def _note_numbers(self, numbers: Ints, in_files: Ints) -> None:
@@ -186,7 +207,8 @@ class StreamIndex(Index):
             starts.append(int(numbers[at]))
             file_starts.append(int(in_files[at]))
 
-    def _find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
+    def find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
+        """The endpoints of a pair, by its number."""
         return endpoints_of_words(self._pairs.words[pair])
 
     # The latest part
@@ -204,11 +226,11 @@ class StreamIndex(Index):
 
     def flow(self, number: int) -> FlowInfo:
         """A flow by its number."""
-        flows = self._table
+        flows = self.table
         values = (int(getattr(flows, name)[number]) for name in FLOW_COLUMNS)
         pair, epoch, first_ts, last_ts, packets, size, link, _, end = values
         totals = packets, size, first_ts, last_ts
-        return FlowInfo(pair, epoch, self._find_ends(pair), LINK_NAMES[link], *totals, END_REASONS[end])
+        return FlowInfo(pair, epoch, self.find_ends(pair), LINK_NAMES[link], *totals, END_REASONS[end])
 
     def flow_rank(self, key: FlowKey) -> int:
         """The place of the latest connection of these endpoints among those that the end of the capture closes."""
@@ -218,7 +240,7 @@ class StreamIndex(Index):
 
     def opener(self, number: int) -> int:
         """The side that opened a flow, or the client; -1 if the capture does not show it."""
-        return int(self._table.opener[number])
+        return int(self.table.opener[number])
 
     def open_file(self) -> ReadableFile:
         """The bytes that are there."""
@@ -252,7 +274,7 @@ class StreamIndex(Index):
 
     def describe_end(self, number: int) -> tuple[str, int | None, int | None]:
         """How a flow ended: the reason, the side that sent the first FIN, and the time of the last one or the RST."""
-        flows = self._table
+        flows = self.table
         fin_side, end_ts = int(flows.fin_side[number]), int(flows.end_ts[number])
         return END_REASONS[flows.end_reason[number]], fin_side if fin_side >= 0 else None, end_ts or None
 
@@ -270,5 +292,6 @@ class StreamIndex(Index):
         return self._builder
 
     @property
-    def _table(self) -> FlowTable:
+    def table(self) -> FlowTable:
+        """The flows so far."""
         return self._open.flows

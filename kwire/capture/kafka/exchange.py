@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.capture.model import CaptureIssue, NonKafkaConnection, StreamGap
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
+from kwire.capture.model import CaptureIssue, NonKafkaConnection, Row, StreamGap
 
 if TYPE_CHECKING:
     from kwire.capture.kafka.fetch_sessions import FetchSession
@@ -34,4 +33,11 @@ class Exchange:
     session: FetchSession | None = None
 
 
-Outcome = Exchange | StreamGap | NonKafkaConnection | CaptureIssue | FlowSummary | PacketSummary
+class TrafficRow(NamedTuple):
+    """A connection, or a packet, as a row of the level `flows` or `packets`."""
+
+    level: str
+    row: Row
+
+
+Outcome = Exchange | StreamGap | NonKafkaConnection | CaptureIssue | TrafficRow

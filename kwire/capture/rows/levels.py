@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kwire.capture.model import Row
     from kwire.capture.options import Options
 
+TRAFFIC_LEVELS = frozenset({"flows", "packets"})
+"""The levels of all TCP connections and their packets, Kafka or not."""
 # The messages from which rows of a level are made. Rows of `partitions` are made from any message.
 _SOURCE_MESSAGES = {
     "share_acquired": {"ShareFetchRequest", "ShareFetchResponse"},

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kwire.capture.kafka import message_fields
-from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange import Exchange, TrafficRow
 from kwire.capture.model import NonKafkaConnection, Row, RowIssue, StreamGap, connection_columns
 from kwire.capture.rows.column import Phase
 from kwire.capture.rows.columns import MESSAGES, message_columns
 from kwire.capture.rows.header_values import header_values
 from kwire.capture.rows.session_values import SESSION_VALUES
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 from kwire.error_codes import name_of
 from kwire.errors import WireError
 from kwire.payload import RECORDS_FIELDS, read_complete_batches
@@ -60,7 +59,7 @@ class MessageRowBuilder:
             return [self.exchange_row(outcome)]
         if isinstance(outcome, StreamGap):
             return [self._gap_row(outcome)]
-        if isinstance(outcome, FlowSummary | PacketSummary):
+        if isinstance(outcome, TrafficRow):
             return []
         return [self._non_kafka_row(outcome) if isinstance(outcome, NonKafkaConnection) else self._issue_row(outcome)]
 
@@ -162,7 +161,7 @@ def outcome_status(outcome: Outcome) -> str:
         return _exchange_status(outcome)
     if isinstance(outcome, StreamGap):
         return _GAP_STATUS.get(outcome.kind, GAP)
-    if isinstance(outcome, FlowSummary | PacketSummary):
+    if isinstance(outcome, TrafficRow):
         return OK
     return _ISSUE_STATUS.get(outcome.kind, UNDECODABLE)
 

@@ -6,10 +6,9 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange import Exchange, TrafficRow
 from kwire.capture.rows.column import Trait
 from kwire.capture.rows.columns import columns_with
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,10 +200,8 @@ def sort_key(outcome: Outcome | PrebuiltRow) -> tuple[int, int]:
     """The time and stream offset of an outcome: requests of one packet have the same time."""
     if isinstance(outcome, PrebuiltRow):
         return outcome.ts, outcome.offset
-    if isinstance(outcome, FlowSummary):
-        return outcome.statistics.first_ts, 0
-    if isinstance(outcome, PacketSummary):
-        # Packets are already in the order of the file, which is kept even if their times are not in order.
+    if isinstance(outcome, TrafficRow):
+        # These are in order already; that of packets is the order of the file, even if their times are not in order.
         return 0, 0
     if not isinstance(outcome, Exchange):
         return outcome.ts, 0

@@ -6,6 +6,7 @@ Frames are extracted only to detect Kafka connections and their client side; no 
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from kwire.capture.kafka.detection import ConnectionClassifier, is_excluded
@@ -18,6 +19,7 @@ from kwire.capture.model import (
     connection_id,
     format_address,
 )
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
 from kwire.capture.tcp.flags import format_flags
 from kwire.capture.tcp.reassembly import ConnectionTable
 from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary, TcpAnalyzer
@@ -48,6 +50,24 @@ def traffic_events(
         yield from tracker.take_segment(segment)
         yield from tracker.take_settled_packets()
     yield from tracker.close()
+
+
+def read_traffic_rows(
+    segments: Iterable[Segment | CaptureIssue], level: str, file: str, options: Options, keys: KeyLog
+) -> Iterator[Row]:
+    """The rows of `packets` in the order of the file, or of `flows` by their first times, within a window."""
+    events = traffic_events(segments, options, keys, each_packet=level == "packets")
+    if level == "packets":
+        yield from (packet_row(file, event) for event in events if isinstance(event, PacketSummary))
+        return
+    waiting: list[tuple[int, int, Row]] = []
+    for number, event in enumerate(events):
+        if isinstance(event, FlowSummary):
+            heappush(waiting, (event.statistics.first_ts, number, flow_row(file, event)))
+            if len(waiting) > ORDER_WINDOW:
+                yield heappop(waiting)[2]
+    while waiting:
+        yield heappop(waiting)[2]
 
 
 class TrafficTracker:

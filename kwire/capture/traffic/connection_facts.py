@@ -6,7 +6,7 @@ found out so far.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -62,14 +62,21 @@ class StagedFacts:
     """What the stages of a pass have found out, after a span or at the end; `FlowBuilder` has them."""
 
     def __init__(
-        self, flows: FlowTable, others: Mapping[int, str], find_ends: FindEnds, *, tls_flows: Collection[int] = ()
+        self,
+        flows: FlowTable,
+        others: Mapping[int, str],
+        find_ends: FindEnds,
+        number_in_file: Callable[[Ints], Ints],
+        *,
+        tls_flows: Collection[int] = (),
     ) -> None:
-        """Args: others: by flow, the kinds of closed connections that are not read as Kafka. tls_flows: the decrypted
-        ones.
+        """Args: others: by flow, the kinds of closed connections that are not read as Kafka. number_in_file: converts
+        packet numbers. tls_flows: the decrypted ones.
         """
         self.flows = flows
         self._others = others
         self.find_ends = find_ends
+        self.number_in_file = number_in_file
         self._tls_flows = tls_flows
 
     def find_sides(self, flow: Ints) -> FlowSides:
@@ -87,10 +94,6 @@ class StagedFacts:
         kind = np.where(self.flows.detection[flow] == KAFKA, _KAFKA, np.array(kinds, dtype=np.int64))
         is_tls = (kind == KINDS.index("tls")) | np.isin(flow, np.array(list(self._tls_flows), dtype=np.int64))
         return kind, is_tls
-
-    def number_in_file(self, numbers: Ints) -> Ints:
-        """The packets are those of one file."""
-        return numbers
 
 
 class IndexedFacts:

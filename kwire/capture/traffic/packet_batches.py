@@ -17,13 +17,14 @@ from kwire.capture.index.arrays import NO_NUMBERS, Ints, concatenate_rows
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, PacketHeaders
 from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
-from kwire.capture.rows import traffic_rows
 from kwire.capture.tcp.flags import format_flags
 from kwire.capture.traffic.connection_facts import ConnectionFacts
 from kwire.capture.traffic.replaced_connections import find_replaced
 from kwire.capture.traffic.row_columns import EndpointColumns, RowSettings, file_column, make_batch, take_texts
 from kwire.capture.traffic.sequence_gaps import ANOMALIES
 
+# Limit of packets that wait until the client side of their connection is known; the oldest are returned without it.
+PENDING_PACKETS_MAX = 16_384
 # Rows per record batch, at most.
 _ROWS_MAX = 16_384
 _FLAG_TEXTS = [format_flags(flags) for flags in range(256)]
@@ -108,7 +109,7 @@ class PacketBatches:
         # How many packets came before the one that shows the client.
         settled_at = self._first + np.searchsorted(packets.number, settled_by)
         settled_at[settled_by > last + 1] = AFTER_CAPTURE
-        limit = self._first + rows + traffic_rows.PENDING_PACKETS_MAX
+        limit = self._first + rows + PENDING_PACKETS_MAX
         is_late = settled_at[place] > limit
         is_waiting = is_late & (limit >= self._first + len(packets.number))
         sides = np.where(is_waiting, _WAITING, np.where(is_late, opener[place], client[place]))

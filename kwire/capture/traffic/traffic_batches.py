@@ -8,15 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.index.arrays import NO_NUMBERS, Ints
-from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.packet_headers import NO_HEADERS, PacketHeaders
 from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.traffic.connection_facts import ConnectionFacts
 from kwire.capture.traffic.flow_batches import FlowBatches
 from kwire.capture.traffic.packet_batches import PacketBatches
 from kwire.capture.traffic.row_columns import RowSettings
 from kwire.capture.traffic.tcp_columns import TcpColumns
-
-_NO_HEADERS = PacketHeaders._make([NO_NUMBERS] * len(PacketHeaders._fields))
 
 
 class TrafficBatches:
@@ -49,6 +47,6 @@ class TrafficBatches:
 
     def finish(self, span: DividedSpan, facts: ConnectionFacts) -> Iterator[pa.RecordBatch]:
         """The end of the capture. Args: span: what it completes, without packets."""
-        yield from self.add_span(_NO_HEADERS, NO_NUMBERS, span, facts)
+        yield from self.add_span(NO_HEADERS, NO_NUMBERS, span, facts)
         if self._flows is not None:
             yield from self._flows.finish(facts)

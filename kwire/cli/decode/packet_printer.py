@@ -49,7 +49,10 @@ class PacketPrinter:
         """Write all selected packets."""
         self._excerpt.flush()
 
-    idle = print_due_rows = end_part = show
+    idle = print_due_rows = show
+
+    def end_part(self) -> None:
+        """Selected packets wait for others before them."""
 
     def notes(self) -> Iterator[str]:
         """Notes for the user about the written packets."""

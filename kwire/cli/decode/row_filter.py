@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.display_filter.exchange_filter import is_selected
 from kwire.capture.kafka import message_fields
-from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.kafka.exchange import Exchange, Outcome, TrafficRow
 from kwire.capture.model import CaptureIssue, NonKafkaConnection, Row
 from kwire.capture.options import Options
 from kwire.capture.rows.columns import MESSAGE_KEY
 from kwire.capture.rows.levels import api_keys_of_level
 from kwire.capture.rows.message_rows import OK, STATUSES, UNDECODABLE, outcome_status
-from kwire.capture.tcp.tcp_analysis import FlowSummary
 
 if TYPE_CHECKING:
     from kwire.capture.columnar.filtered.column_conditions import ColumnCondition
@@ -138,8 +137,8 @@ class InputCounts:
             self._others += outcome.kind != "tls"
         elif isinstance(outcome, CaptureIssue):
             self._issues.append(outcome.detail)
-        elif isinstance(outcome, FlowSummary):
-            self.exchanges += outcome.flow.kind == "kafka"
+        elif isinstance(outcome, TrafficRow):
+            self.exchanges += outcome.row.get("kind") == "kafka"
 
     def count_complete(self, count: int) -> None:
         """Count `count` complete exchanges."""

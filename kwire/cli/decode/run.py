@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kwire.capture.display_filter.display_filter import DisplayFilter
     from kwire.capture.files.source import Source
     from kwire.cli.decode.packet_printer import PacketPrinter
-    from kwire.cli.decode.views import View
+    from kwire.cli.decode.views import RowView, View
     from kwire.cli.interrupt import StopSignal
     from kwire.cli.progress import Progress
 
@@ -81,27 +81,17 @@ class DecodeRun:
             make, row_view = self._view.make_builder(capture, self._options, row_filter), self._view.row_view
             try:
                 for event in self._events(opened, printer, row_filter):
-                    if isinstance(event, SkippedCount):
-                        counts.count_complete(event.number)
-                        printer.skip_outcomes(event.number)
-                    elif isinstance(event, PrebuiltLines):
-                        counts.count_lines(event)
-                        row_filter.count_lines(event)
-                        assert isinstance(printer, Printer)
-                        printer.push_lines(event)
-                    elif isinstance(event, PrebuiltRow):
-                        counts.count_complete(1)
-                        assert row_view is not None
-                        printer.push(event, row_view.blocks(event.row, row_filter))
-                    elif isinstance(event, Replayed):
-                        counts.count(event.outcome)
+                    if isinstance(event, NamesLearned | Restarted):
+                        counts = InputCounts() if isinstance(event, Restarted) else counts
+                        make = self._view.make_builder(capture, replace(self._options, topics=event.names), row_filter)
                     elif isinstance(event, IndexingStarted):
                         printer.print_due_rows()
                     elif isinstance(event, PartEnded):
                         printer.end_part()
-                    elif isinstance(event, NamesLearned | Restarted):
-                        counts = InputCounts() if isinstance(event, Restarted) else counts
-                        make = self._view.make_builder(capture, replace(self._options, topics=event.names), row_filter)
+                    elif isinstance(event, Replayed):
+                        counts.count(event.outcome)
+                    elif isinstance(event, SkippedCount | PrebuiltLines | PrebuiltRow):
+                        _take_prebuilt(event, counts, row_filter, printer, row_view)
                     else:
                         counts.count(event)
                         printer.push(event, make(event))
@@ -163,6 +153,28 @@ class DecodeRun:
         """Print the numbers of rows and exchanges, on a terminal only."""
         if is_terminal(sys.stderr):
             print(paint(text, "dim") if use_colour(self._args.color, sys.stderr) else text, file=sys.stderr)
+
+
+def _take_prebuilt(
+    event: SkippedCount | PrebuiltLines | PrebuiltRow,
+    counts: InputCounts,
+    row_filter: RowFilter,
+    printer: Printer | PacketPrinter,
+    row_view: RowView | None,
+) -> None:
+    """Count and print exchanges that were read by columns."""
+    if isinstance(event, SkippedCount):
+        counts.count_complete(event.number)
+        printer.skip_outcomes(event.number)
+    elif isinstance(event, PrebuiltLines):
+        counts.count_lines(event)
+        row_filter.count_lines(event)
+        assert isinstance(printer, Printer)
+        printer.push_lines(event)
+    else:
+        counts.count_complete(1)
+        assert row_view is not None
+        printer.push(event, row_view.blocks(event.row, row_filter))
 
 
 def _print_notes(capture: str, notes: Iterable[str]) -> None:

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kwire.capture.files.source import Source, source_name
+from kwire.capture.files.source import Source
 from kwire.capture.index import build_index
 from kwire.capture.merged_issues import MergedIssues
 from kwire.capture.model import CaptureIssue, Row, Segment
 from kwire.capture.options import Options
-from kwire.capture.pipeline import rows_from_segments
 from kwire.capture.reader import read_batches
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
-from kwire.capture.segment_scan import scan_segments
-from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,
@@ -57,10 +55,8 @@ def split_issues(items: Iterable[Segment | CaptureIssue]) -> tuple[list[Segment]
 
 
 def pipeline_rows(source: Source, level: str = "messages", options: Options = HEADERS_ONLY) -> list[Row]:
-    """The rows of the streaming pipeline."""
-    keys = KeyLog(options.tls_keylog)
-    segments = scan_segments(source, options, keys)
-    return list(rows_from_segments(segments, level, source_name(source), options, keys))
+    """The rows of the model."""
+    return list(read_rows(source, level, options))
 
 
 def count_flows(capture: bytes) -> int:

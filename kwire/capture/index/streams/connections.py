@@ -79,12 +79,8 @@ class Connections:
         # By pair, its latest connection.
         self._latest: Ints = NO_NUMBERS
 
-    def add_packets(self, headers: PacketHeaders, pair: Ints, times: PacketTimes) -> SpanStreams:
-        """Add the packets of a span; return what it completes. Args: as in `divide_packets`."""
-        return self.divide_packets(headers, pair, times).streams
-
     def divide_packets(self, headers: PacketHeaders, pair: Ints, times: PacketTimes) -> DividedSpan:
-        """Add the packets of a span; return also the connections that they belong to.
+        """Add the packets of a span; return what it completes, and the connections that they belong to.
 
         Args: headers: in packet order. pair: of each packet, numbered from 0 without gaps, in the order of first
         appearance. times: of all packets of the span.
