@@ -26,6 +26,9 @@ BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
 INTERFACES_MAX = 1 << 16
 
 
+CUT_BLOCK = "the file ends inside a block after packet {}"
+
+
 class DamagedError(Exception):
     """The rest of the file cannot be read. `kind` is that of the `CaptureIssue` which reports it."""
 
@@ -175,8 +178,8 @@ class BlockReader:
 
     def _skip_exactly(self, size: int, *, is_section: bool) -> None:
         if not self.reader.skip(size):
-            place = "a section header" if is_section else f"a block after packet {self.parser.number}"
-            raise DamagedError("file_truncated", f"the file ends inside {place}")
+            detail = "the file ends inside a section header" if is_section else CUT_BLOCK.format(self.parser.number)
+            raise DamagedError("file_truncated", detail)
 
     def _begin_section(self, head: bytes) -> None:
         """Each section has a byte order of its own, and numbers its interfaces from 0."""
@@ -189,5 +192,5 @@ class BlockReader:
     def _read_exactly(self, size: int) -> bytes:
         data = self.reader.read(size)
         if len(data) < size:
-            raise DamagedError("file_truncated", f"the file ends inside a block after packet {self.parser.number}")
+            raise DamagedError("file_truncated", CUT_BLOCK.format(self.parser.number))
         return data

@@ -145,9 +145,9 @@ class _Chunk:
             if self._base + at + size > self._file_size or not self._is_valid(kind, at, size):
                 self.is_damaged = True
                 break
+            if at + size > end and (kind in pcapng.READ or kind == _SECTION):
+                break
             if kind in pcapng.READ:
-                if at + size > end:
-                    break
                 if not self._read_block(kind, at, size):
                     self.is_damaged = True
                     break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kwire.capture.files import pcapng
 from kwire.capture.files.source import KeyLogSink, Reader, Source, open_source
 from kwire.capture.index.scan.files import CaptureFile, FileReader
 from kwire.capture.index.scan.scanner import open_scanner
@@ -67,6 +68,10 @@ class _StreamScan:
             yield from self._take_issues()
             self._skipped = max(end - len(self._data), 0)
             self._data = self._data[end:]
+        if self._skipped:
+            detail = self._reader.error or pcapng.CUT_BLOCK.format(state.packet_count)
+            yield CaptureIssue("file_truncated", detail, state.packet_count, state.last_ts)
+            return
         rest = CaptureFile(self._data)
         rest.error = self._reader.error
         for item in self._scanner.read_rest(FileReader(rest, 0), state):
