@@ -155,7 +155,8 @@ class ColumnarReader:
         Args: exchanges: what was made of its exchanges, each with the packet that completed it. issues: whether those
         of the capture are included, at its end.
         """
-        for _, outcome in merge(exchanges, self.numbered_outcomes(part, issues=issues), key=self._merge_key):
+        # Of one packet, bytes that are skipped precede the frame behind them.
+        for _, outcome in merge(self.numbered_outcomes(part, issues=issues), exchanges, key=self._merge_key):
             yield outcome
 
     def _merge_key(self, numbered: tuple[int, object]) -> tuple[int, int]:

@@ -28,6 +28,11 @@ class HeldBytes:
         self._parts: list[bytes | tuple[int, int]] = []
         self._file: OpenFile | None = None
 
+    @property
+    def kept_size(self) -> int:
+        """How many bytes of earlier spans are kept."""
+        return sum(len(part) if isinstance(part, bytes) else part[0] for part in self._parts)
+
     def add_span(self, data: bytes) -> None:
         """Add the bytes of the next span. Those of the one before are lost, except what `keep` has kept."""
         self._base, self._data = self.end, data

@@ -242,6 +242,11 @@ class StreamIndex(Index):
         """The side that opened a flow, or the client; -1 if the capture does not show it."""
         return int(self.table.opener[number])
 
+    @property
+    def held_size(self) -> int:
+        """How many bytes of earlier parts are held."""
+        return self._bytes.kept_size
+
     def open_file(self) -> ReadableFile:
         """The bytes that are there."""
         return self._bytes

@@ -66,7 +66,7 @@ class _StreamScan:
             if span is not None:
                 yield span
             yield from self._take_issues()
-            self._skipped = max(end - len(self._data), 0)
+            self._skipped += max(end - len(self._data), 0)
             self._data = self._data[end:]
         if self._skipped:
             detail = self._reader.error or pcapng.CUT_BLOCK.format(state.packet_count)
