@@ -1,4 +1,4 @@
-"""Reads random mutations of captures in every way, and compares the rows of columns with those of the generators.
+"""Reads random mutations of captures in every way, as files and as streams, and compares the rows with the model.
 
     python -m tests.kwire.capture.mutations [--captures N] [--seconds S] [--seed N] [--only N] [--jobs N]
 
@@ -28,14 +28,15 @@ from typing import NamedTuple
 from kwire.capture.index.scan import scanner
 from kwire.capture.model import CaptureError
 from kwire.capture.options import Options
-from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.reader import read_batches
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
-from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.cli.main import main as run_command
+from tests.support.capture_model import pipeline as model
 from tests.support.captures.capture_files import CAPTURES
-from tests.support.captures.index_captures import batch_rows, pipeline_rows
+from tests.support.captures.index_captures import batch_rows
 from tests.support.captures.mutated_captures import MutatedCapture, mutate_capture
+from tests.support.captures.piece_source import PieceSource
 
 Rows = list[dict[str, object]]
 
@@ -45,6 +46,7 @@ _MEMORY_GROWTH_MAX = 256 << 20
 _WARM_UP_COUNT = 50
 _SHOWN_MAX = 20
 _SPAN_SIZES = (4_096, 16_384, 24 << 20)
+_PIECE_SIZES = (100, 3_000, 100_000)
 _KEYS = (CAPTURES / "small_tlskey.keys").read_text("latin-1")
 _OPTIONS = (
     Options(bodies=False, sessions=False),
@@ -82,14 +84,18 @@ def check_capture(capture: MutatedCapture, chance: random.Random) -> Iterator[st
     def read_columns() -> Rows:
         return batch_rows(read_batches(capture.data, level, options))
 
-    def read_one_by_one() -> Rows:
-        read = pipeline_rows if level in TRAFFIC_LEVELS else read_rows
-        return batch_rows([make_record_batch(list(read(capture.data, level, options)), level, names)])
+    def read_stream() -> Rows:
+        source = PieceSource(capture.data, chance, chance.choice(_PIECE_SIZES))
+        return batch_rows(read_batches(source, level, options))
 
-    found, expected = _rows_or_error(read_columns), _rows_or_error(read_one_by_one)
-    if capture.is_comparable and found != expected and sorted(map(repr, found)) != sorted(map(repr, expected)):
-        only = {repr(row) for row in found} ^ {repr(row) for row in expected}
-        yield f"{level}: columns have {len(found)} rows, the generators {len(expected)}; {len(only)} differ"
+    def read_model() -> Rows:
+        return batch_rows([make_record_batch(list(model.read_rows(capture.data, level, options)), level, names)])
+
+    of_file, of_stream, expected = map(_rows_or_error, (read_columns, read_stream, read_model))
+    for way, found in (("file", of_file), ("stream", of_stream)):
+        if capture.is_comparable and found != expected and sorted(map(repr, found)) != sorted(map(repr, expected)):
+            only = {repr(row) for row in found} ^ {repr(row) for row in expected}
+            yield f"{level}: the {way} has {len(found)} rows, the model {len(expected)}; {len(only)} differ"
     if chance.random() < 0.1:
         yield from _check_command(capture.data, chance)
 

@@ -13,7 +13,7 @@ import pytest
 
 import kwire
 from kwire.capture.options import Options
-from kwire.capture.reader import add_missing_topic_names, collect_topic_names, read_batches, read_rows
+from kwire.capture.reader import add_missing_topic_names, collect_topic_names, read_batches
 from kwire.capture.rows.column import ColumnKind
 from kwire.capture.rows.columns import LEVELS, arrow_schema
 from kwire.errors import MissingExtra
@@ -34,6 +34,7 @@ from kwire.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kwire.uuids import to_text
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import CAPTURES, SHARE, CapturedConnection, build_pcap
 from tests.support.captures.decode_counts import record_decoded_responses
 from tests.support.captures.late_topic_name import late_name_capture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.capture.columnar import batch_merge
-from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, PendingOutcomes
+from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, divide_outcomes
 from kwire.capture.kafka.exchange import Outcome
 from kwire.capture.model import Flow, StreamGap
 
@@ -24,12 +24,10 @@ def test_no_more_outcomes_are_taken_than_become_rows_together(monkeypatch: pytes
             taken += 1
             yield StreamGap(FLOW, True, ts, 0, 1, 0, "lost", "")
 
-    pending, parts = PendingOutcomes(outcomes()), list[tuple[int, int, int]]()
-    for until in (4, NO_TIME_LIMIT):
-        parts += [(len(part), reached, taken) for part, reached in pending.outcomes_until(until)]
+    parts = [(len(part), reached, taken) for part, reached in divide_outcomes(outcomes())]
 
-    assert parts == [(3, 2, 4), (2, NO_TIME_LIMIT, 6), (3, 7, 9), (2, NO_TIME_LIMIT, 10)]
+    assert parts == [(3, 2, 3), (3, 5, 6), (3, 8, 9), (1, NO_TIME_LIMIT, 10)]
 
 
 def test_a_part_is_returned_where_no_outcome_is_left() -> None:
-    assert list(PendingOutcomes(iter(())).outcomes_until(5)) == [([], NO_TIME_LIMIT)]
+    assert list(divide_outcomes(iter(()))) == [([], NO_TIME_LIMIT)]

@@ -19,10 +19,11 @@ from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.kafka.exchange_pairing import PENDING_REQUESTS_MAX
 from kwire.capture.model import Row
 from kwire.capture.options import ExchangeCondition, ExchangeFilter, Options
-from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.reader import read_batches
 from kwire.capture.rows.columns import LEVELS, level_columns
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import CapturedConnection, build_pcap
 from tests.support.captures.index_captures import FILES, build_test_captures, copy_connections, lose_packets
 

@@ -13,9 +13,9 @@ from kwire.capture.index import FlowKey
 from kwire.capture.model import Flow, Segment
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
-from kwire.capture.pipeline import rows_from_segments
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.tcp.reassembly import ConnectionTable
+from tests.support.capture_model.pipeline import rows_from_segments
 from tests.support.captures.index_captures import (
     FILES,
     build_test_captures,

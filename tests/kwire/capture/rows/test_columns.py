@@ -15,10 +15,11 @@ from kwire.capture.columnar.levels.level_reader import LEVELS as COLUMNAR_LEVELS
 from kwire.capture.kafka.exchange import Client
 from kwire.capture.model import CONNECTION_VALUES
 from kwire.capture.options import Options
-from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.reader import read_batches
 from kwire.capture.rows.column import BODY_PHASES, Phase
 from kwire.capture.rows.columns import LEVELS, MESSAGE_KEY, level_columns, message_columns
 from kwire.capture.rows.session_values import SESSION_VALUES
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import CAPTURES
 
 # Columns without a value in the captures of `tests/captures`; other tests make captures for them.

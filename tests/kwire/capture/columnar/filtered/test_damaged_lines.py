@@ -11,11 +11,19 @@ from kwire.capture import progressive_reader
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import IndexingStarted, Replayed, Restarted
-from kwire.capture.reader import read_events, read_rows
+from kwire.capture.reader import read_events
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.json_lines import format_json_line
 from kwire.capture.rows.message_rows import GAP, STATUSES, TRUNCATED, MessageRowBuilder
-from kwire.capture.rows.reorder_buffer import LineFormat, PrebuiltLines, PrebuiltRow, SkippedCount
+from kwire.capture.rows.reorder_buffer import (
+    LineFormat,
+    NamesLearned,
+    PartEnded,
+    PrebuiltLines,
+    PrebuiltRow,
+    SkippedCount,
+)
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import CAPTURES
 from tests.support.captures.index_captures import copy_connections, lose_packets
 
@@ -34,7 +42,7 @@ def lines_of_events(path: str, options: Options, names: list[str]) -> tuple[list
         elif isinstance(event, Restarted):
             builder = MessageRowBuilder(path, options, TopicNames(event.names))
         elif not isinstance(event, IndexingStarted | Replayed):
-            assert not isinstance(event, PrebuiltRow | SkippedCount)
+            assert not isinstance(event, PrebuiltRow | SkippedCount | NamesLearned | PartEnded)
             found += [format_json_line(row, "messages", names) for row in builder.build_rows(event)]
     return found, statuses
 

@@ -15,7 +15,7 @@ from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import Row, StreamGap
 from kwire.capture.options import Options
 from kwire.capture.progressive_reader import Replayed
-from kwire.capture.reader import read_events, read_rows
+from kwire.capture.reader import read_events
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.json_lines import format_json_line
 from kwire.capture.rows.message_rows import MessageRowBuilder
@@ -24,6 +24,7 @@ from kwire.headers import encode_request, encode_response
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kwire.records import Record, write_batch
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 
 NAMES = [column.name for column in level_columns("messages")]

@@ -16,7 +16,8 @@ from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.index.scan import scanner, spans
 from kwire.capture.index.scan.files import unpack_capture
 from kwire.capture.network.packet_dissector import dissect_packets
-from kwire.capture.reader import open_index, read_batches, read_rows
+from kwire.capture.reader import open_index, read_batches
+from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import (
     CapturedPacket,
     build_block,
