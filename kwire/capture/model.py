@@ -208,7 +208,7 @@ def format_address(packed: bytes) -> str:
 def connection_id(flow: Flow) -> str:
     """Return the value of the column `conn_id`: both endpoints as text, the client first."""
     side = flow.client_side
-    return _format_endpoints(flow.ends[side], flow.ends[1 - side])
+    return format_connection(flow.ends[side], flow.ends[1 - side])
 
 
 CONNECTION_VALUES: dict[str, Callable[[Flow], object]] = {
@@ -230,7 +230,8 @@ def connection_columns(file: str, flow: Flow) -> Row:
 
 
 @lru_cache(maxsize=4096)
-def _format_endpoints(client: Endpoint, broker: Endpoint) -> str:
+def format_connection(client: Endpoint, broker: Endpoint) -> str:
+    """Return both endpoints as text."""
     texts = (
         f"[{format_address(ip)}]:{port}" if len(ip) == 16 else f"{format_address(ip)}:{port}"
         for ip, port in (client, broker)

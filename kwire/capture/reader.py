@@ -1,8 +1,9 @@
 """Read captures as outcomes, rows, Arrow record batches or a table: the entry points for commands, Spark and programs.
 
 `Options` state what is read, with an exchange filter on message headers. Regular files, which are unpacked if they are
-compressed, and bytes are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar`), if numpy
-and pyarrow are installed. Pipes are read as a stream (`kwire.capture.pipeline`). The rows are the same.
+compressed, and bytes are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar` and
+`kwire.capture.traffic`), if numpy and pyarrow are installed. Pipes are read as a stream (`kwire.capture.pipeline`). The
+rows are the same.
 """
 
 from __future__ import annotations
@@ -142,9 +143,22 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
     options = options or Options()
     level_columns(level)
     if level in TRAFFIC_LEVELS:
-        keys = KeyLog(options.tls_keylog)
-        return rows_from_segments(scan_segments(source, options, keys), level, source_name(source), options, keys)
+        return _read_traffic_rows(source, level, options)
     return _open_stream(source, options, level).rows(level, issues=True)
+
+
+def _read_traffic_rows(source: Source, level: str, options: Options) -> Iterator[Row]:
+    """The rows of `flows` or `packets`: by columns if the source can be indexed."""
+    index = open_index(source, unpacked_size_max=options.unpacked_size_max)
+    if index is None:
+        keys = KeyLog(options.tls_keylog)
+        segments = scan_segments(source, options, keys)
+        yield from rows_from_segments(segments, level, source_name(source), options, keys)
+        return
+    from kwire.capture.traffic.indexed_traffic import read_traffic
+
+    for batch in read_traffic(index, None, level, options, selected_columns(level, None), has_ns=True):
+        yield from batch.to_pylist()
 
 
 def read_series_rows(
@@ -192,22 +206,17 @@ def read_flow_batches(
     options = options or Options()
     names = selected_columns(level, columns)
     reduced_options = options_for_columns(options, names)
-    if level not in TRAFFIC_LEVELS:
+    from kwire.capture.index.series import SeriesIndex
+
+    whole = indexes[0] if len(indexes) == 1 else SeriesIndex(indexes, flows)
+    if level in TRAFFIC_LEVELS:
+        from kwire.capture.traffic.indexed_traffic import read_traffic
+
+        yield from read_traffic(whole, flows, level, reduced_options, names)
+    else:
         from kwire.capture.columnar.batches import columnar_batches
-        from kwire.capture.index.series import SeriesIndex
 
-        whole = indexes[0] if len(indexes) == 1 else SeriesIndex(indexes, flows)
         yield from columnar_batches(whole, flows, level, reduced_options, names, issues=issues)
-        return
-    from kwire.capture.index import read_segments
-
-    keys = indexes[0].key_log(options.tls_keylog)
-    for index in indexes[1:]:
-        keys.add_lines(index.secrets)
-    segments = read_segments(indexes, flows, issues=issues)
-    rows = rows_from_segments(segments, level, indexes[0].file, reduced_options, keys)
-    files = [(index.first_ts, index.file) for index in indexes] if reduced_options.name is None else []
-    yield from to_record_batches(assign_file_names(rows, files), level, names)
 
 
 def read_table(

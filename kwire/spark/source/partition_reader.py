@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from kwire.capture.model import CaptureError, CaptureIssue, Segment
 from kwire.capture.reader import read_batches, read_flow_batches, read_series_rows
-from kwire.capture.rows import traffic_rows
 from kwire.capture.rows.record_batches import to_record_batches
 from kwire.capture.segment_scan import scan_segments
 from kwire.capture.series.checkpoint import PipelineState
@@ -19,7 +18,6 @@ from kwire.spark.source.host_partitioning import host_partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kwire.capture.index import FlowKey, Index
     from kwire.capture.model import Row
     from kwire.capture.options import Options
     from kwire.spark.source.plan import ScanTask
@@ -76,9 +74,7 @@ def _read_flows(task: ScanTask, scan_request: ScanRequest, cache: str | None) ->
             columns=scan_request.needed_columns,
             issues=task.emits_issues,
         )
-    if spanning_flows and scan_request.level in traffic_rows.TRAFFIC_LEVELS:
-        yield from rows_to_batches(_read_spanning_flows(indexes, spanning_flows, scan_request), scan_request)
-    elif spanning_flows:
+    if spanning_flows:
         yield from read_flow_batches(
             indexes,
             spanning_flows,
@@ -87,21 +83,6 @@ def _read_flows(task: ScanTask, scan_request: ScanRequest, cache: str | None) ->
             columns=scan_request.needed_columns,
             issues=False,
         )
-
-
-def _read_spanning_flows(
-    indexes: Sequence[Index], flows: frozenset[FlowKey], scan_request: ScanRequest
-) -> Iterator[Row]:
-    from kwire.capture import index
-
-    options, keys = scan_request.reader_options, KeyLog(scan_request.options.tls_keylog)
-    pipeline = PipelineState(scan_request.level, options, keys)
-    for file_index in indexes:
-        pipeline.files.append((file_index.first_ts, file_index.file))
-        keys.add_lines(file_index.secrets)
-    outcomes = pipeline.outcomes(index.read_segments(indexes, flows, issues=False))
-    outcomes = chain(outcomes, pipeline.close())
-    return read_series_rows(pipeline, indexes[0].file, outcomes, scan_request.level, options)
 
 
 def _read_host_share(task: ScanTask, scan_request: ScanRequest) -> Iterator[Row]:

@@ -31,9 +31,10 @@ from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_rows
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
+from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.cli.main import main as run_command
 from tests.support.captures.capture_files import CAPTURES
-from tests.support.captures.index_captures import batch_rows
+from tests.support.captures.index_captures import batch_rows, pipeline_rows
 from tests.support.captures.mutated_captures import MutatedCapture, mutate_capture
 
 Rows = list[dict[str, object]]
@@ -82,8 +83,8 @@ def check_capture(capture: MutatedCapture, chance: random.Random) -> Iterator[st
         return batch_rows(read_batches(capture.data, level, options))
 
     def read_one_by_one() -> Rows:
-        batch = make_record_batch(list(read_rows(capture.data, level, options)), level, names)
-        return batch_rows([batch])
+        read = pipeline_rows if level in TRAFFIC_LEVELS else read_rows
+        return batch_rows([make_record_batch(list(read(capture.data, level, options)), level, names)])
 
     found, expected = _rows_or_error(read_columns), _rows_or_error(read_one_by_one)
     if capture.is_comparable and found != expected and sorted(map(repr, found)) != sorted(map(repr, expected)):

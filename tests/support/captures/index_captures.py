@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kwire.capture.files.source import Source, source_name
 from kwire.capture.index import build_index
 from kwire.capture.merged_issues import MergedIssues
-from kwire.capture.model import CaptureIssue, Segment
+from kwire.capture.model import CaptureIssue, Row, Segment
 from kwire.capture.options import Options
-from kwire.capture.reader import read_batches, read_rows
+from kwire.capture.pipeline import rows_from_segments
+from kwire.capture.reader import read_batches
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
+from kwire.capture.segment_scan import scan_segments
+from kwire.capture.tls.key_log import KeyLog
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,
@@ -52,6 +56,13 @@ def split_issues(items: Iterable[Segment | CaptureIssue]) -> tuple[list[Segment]
     return segments, [issue for _, issue in issues.numbered]
 
 
+def pipeline_rows(source: Source, level: str = "messages", options: Options = HEADERS_ONLY) -> list[Row]:
+    """The rows of the streaming pipeline."""
+    keys = KeyLog(options.tls_keylog)
+    segments = scan_segments(source, options, keys)
+    return list(rows_from_segments(segments, level, source_name(source), options, keys))
+
+
 def count_flows(capture: bytes) -> int:
     """The number of connections in the index of a capture."""
     return len(build_index(capture).flows)
@@ -62,7 +73,7 @@ def assert_rows_of_pipeline(
 ) -> list[dict[str, object]]:
     """The columnar reader returns the rows of the streaming pipeline, in any order. Returns: these rows."""
     names = names or selected_columns(level, None)
-    expected = pa.Table.from_batches([make_record_batch(list(read_rows(capture, level, options)), level, names)])
+    expected = pa.Table.from_batches([make_record_batch(pipeline_rows(capture, level, options), level, names)])
     found = pa.Table.from_batches(read_batches(capture, level, options, columns=names), schema=expected.schema)
     found_rows: list[dict[str, object]] = found.to_pylist()
     # Mostly they are in the same order.

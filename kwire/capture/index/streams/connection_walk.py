@@ -43,8 +43,25 @@ class WalkedPacket(NamedTuple):
     missing: int
 
 
+class ReplacedConnection(NamedTuple):
+    """A connection without data that another one of the same endpoints replaced; that has its flow number.
+
+    end_reason: one of `END_REASONS`. end: the first packet of the other one.
+    """
+
+    flow: int
+    epoch: int
+    opener: int
+    link: int
+    end_reason: int
+    end: FlowEnd
+
+
 class ConnectionWalk:
-    """Reads packets one by one. pieces: what they complete. ends: the flows that are closed meanwhile."""
+    """Reads packets one by one. pieces: what they complete. ends: the flows that are closed meanwhile.
+
+    replaced: the connections without data that were closed, which are in no other result.
+    """
 
     def __init__(
         self, flows: FlowTable, buffers: dict[int, Buffer], closing: FlowClosing, flow: int, *, numbered_in: int
@@ -63,9 +80,10 @@ class ConnectionWalk:
         self._streams = [self._load_stream(2 * flow), self._load_stream(2 * flow + 1)]
         self.pieces: list[PieceRow] = []
         self.ends: dict[int, FlowEnd] = {}
+        self.replaced: list[ReplacedConnection] = []
 
-    def add_packet(self, packet: WalkedPacket) -> None:
-        """Add the next packet of the pair."""
+    def add_packet(self, packet: WalkedPacket) -> int:
+        """Add the next packet of the pair. Returns: its flow; -1 if it belongs to none."""
         self._close_before(packet.number)
         if self._is_open and self._is_reuse(packet):
             self._close(FlowEnd(packet.number, packet.ts), REUSE_END)
@@ -73,7 +91,7 @@ class ConnectionWalk:
         if not self._is_open:
             if not (packet.captured or packet.missing or packet.flags & SYN):
                 self._add_times(packet.ts)
-                return
+                return -1
             self._begin(packet)
         flow = self._flow
         self._add_times(packet.ts)
@@ -83,6 +101,7 @@ class ConnectionWalk:
             flows.end_reason[flow] = RST_END if packet.flags & RST else FIN_END
             flows.end_packet[flow], flows.end_ts[flow] = packet.number, packet.ts
             self._end = self._closing.find_end(flow)
+        return flow
 
     def finish(self) -> int:
         """The end of the span. Returns: the latest connection of the pair."""
@@ -142,6 +161,10 @@ class ConnectionWalk:
         self._is_open, self._end = False, None
         if reason and self._is_empty():
             # Nothing refers to it.
+            columns = flows.epoch, flows.opener, flows.link
+            epoch, opener, link = (int(column[flow]) for column in columns)
+            end_reason = int(flows.end_reason[flow]) or reason
+            self.replaced.append(ReplacedConnection(flow, epoch, opener, link, end_reason, end))
             flows.clear_row(flow)
             return
         self._store_streams()

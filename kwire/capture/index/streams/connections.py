@@ -15,7 +15,7 @@ import numpy as np
 from kwire.capture.index.arrays import NO_NUMBERS, Ints, find_groups
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connection_walk import ConnectionWalk, WalkedPacket
+from kwire.capture.index.streams.connection_walk import ConnectionWalk, ReplacedConnection, WalkedPacket
 from kwire.capture.index.streams.flow_closing import FlowClosing, FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_packets import FlowPackets
 from kwire.capture.index.streams.flow_table import BY_DATA, BY_SYN, UNSEEN, FlowTable
@@ -30,6 +30,18 @@ class SpanStreams(NamedTuple):
 
     pieces: StreamPieces
     closing: dict[int, FlowEnd]
+
+
+class DividedSpan(NamedTuple):
+    """The streams of a span, and the flow of each packet: -1 if it belongs to no connection.
+
+    replaced: the connections without data that another one of the same flow number replaced, in the order of packets.
+    Packets of the span before the `end` of one belong to it, as far as to the one before.
+    """
+
+    streams: SpanStreams
+    flow: Ints
+    replaced: list[ReplacedConnection]
 
 
 class _SavedFlows:
@@ -68,16 +80,21 @@ class Connections:
         self._latest: Ints = NO_NUMBERS
 
     def add_packets(self, headers: PacketHeaders, pair: Ints, times: PacketTimes) -> SpanStreams:
-        """Add the packets of a span.
+        """Add the packets of a span; return what it completes. Args: as in `divide_packets`."""
+        return self.divide_packets(headers, pair, times).streams
+
+    def divide_packets(self, headers: PacketHeaders, pair: Ints, times: PacketTimes) -> DividedSpan:
+        """Add the packets of a span; return also the connections that they belong to.
 
         Args: headers: in packet order. pair: of each packet, numbered from 0 without gaps, in the order of first
         appearance. times: of all packets of the span.
         """
         flows, closing = self._flows, self._closing
-        flow = self._number_flows(headers, pair)
+        flow_of_packet = flow = self._number_flows(headers, pair)
+        chosen = np.nonzero(flow >= 0)[0]
         self._span_count += 1
-        if bool((flow < 0).any()):
-            chosen = np.nonzero(flow >= 0)[0]
+        replaced: list[ReplacedConnection] = []
+        if len(chosen) < len(flow):
             headers, flow = headers._replace(ends=headers.ends[:, :0]).select(chosen), flow[chosen]
         closing.begin_span(times)
         packets = FlowPackets(flows, flow, headers)
@@ -93,13 +110,15 @@ class Connections:
             saved.restore(irregular, self._reassembler.buffers)
             for number in irregular.tolist():
                 ends.pop(number, None)
-            walked, more_ends = self._walk(irregular, headers, flow)
+            walked, more_ends, replaced = self._walk(irregular, headers, flow)
             pieces = stream_pieces.merge_pieces(pieces.select(~np.isin(pieces.side >> 1, irregular)), walked)
             ends |= more_ends
+            flow_of_packet[chosen] = flow
         ends = closing.sort_ends(ends)
         pieces = self._close_streams(pieces, ends)
         last = int(times.number[-1]) if len(times.number) else 0
-        return SpanStreams(stream_pieces.merge_pieces(pieces, self._reassembler.limit_buffers(last)), ends)
+        streams = SpanStreams(stream_pieces.merge_pieces(pieces, self._reassembler.limit_buffers(last)), ends)
+        return DividedSpan(streams, flow_of_packet, replaced)
 
     def end_all(self) -> SpanStreams:
         """What is left of all flows at the end of the capture."""
@@ -154,24 +173,30 @@ class Connections:
         flow[strays] = -1
         return flow
 
-    def _walk(self, irregular: Ints, headers: PacketHeaders, flow: Ints) -> tuple[StreamPieces, dict[int, FlowEnd]]:
-        """The pieces of irregular flows and of those that follow them, and which of these are closed."""
+    def _walk(
+        self, irregular: Ints, headers: PacketHeaders, flow: Ints
+    ) -> tuple[StreamPieces, dict[int, FlowEnd], list[ReplacedConnection]]:
+        """The pieces of irregular flows and of those that follow them; which of these are closed, and which replaced.
+
+        Sets the flows of their packets in `flow`.
+        """
         self._closing.remove(set(irregular.tolist()))
         rows = np.nonzero(np.isin(flow, irregular))[0]
         pairs = self._flows.pair[flow[rows]]
         order = np.argsort(pairs, kind="stable")
-        pieces, ends = list[PieceRow](), dict[int, FlowEnd]()
+        pieces, ends, replaced = list[PieceRow](), dict[int, FlowEnd](), list[ReplacedConnection]()
         for own in np.split(rows[order], find_groups(pairs[order])[1:]):
             state = self._flows, self._reassembler.buffers, self._closing
             walk = ConnectionWalk(*state, int(flow[own[0]]), numbered_in=2 * self._span_count - 1)
             columns = (getattr(headers, name)[own].tolist() for name in WalkedPacket._fields)
-            for packet in map(WalkedPacket._make, zip(*columns, strict=True)):
-                walk.add_packet(packet)
+            flow[own] = [walk.add_packet(WalkedPacket._make(packet)) for packet in zip(*columns, strict=True)]
             latest = walk.finish()
             self._latest[self._flows.pair[latest]] = latest
             pieces += walk.pieces
             ends |= walk.ends
-        return stream_pieces.piece_columns(pieces), ends
+            replaced += walk.replaced
+        replaced.sort(key=lambda connection: connection.end.number)
+        return stream_pieces.piece_columns(pieces), ends, replaced
 
     def _close_streams(self, pieces: StreamPieces, closing: dict[int, FlowEnd]) -> StreamPieces:
         """Add what is left of the streams of flows that are closed."""

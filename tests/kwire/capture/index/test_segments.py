@@ -14,12 +14,12 @@ from kwire.capture.model import Flow, Segment
 from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows_from_segments
-from kwire.capture.reader import read_rows
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.tcp.reassembly import ConnectionTable
 from tests.support.captures.index_captures import (
     FILES,
     build_test_captures,
+    pipeline_rows,
     split_issues,
 )
 
@@ -49,7 +49,7 @@ def test_the_pipeline_builds_the_same_rows_from_indexed_segments(path: Path, lev
     segments = index.read_segments([built_index])
     found = rows_from_segments(segments, level, built_index.file, Options(), built_index.key_log())
 
-    assert list(found) == list(read_rows(path, level))
+    assert list(found) == pipeline_rows(path, level, Options())
 
 
 @pytest.mark.parametrize("name", MADE)

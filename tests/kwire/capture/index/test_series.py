@@ -31,7 +31,7 @@ from tests.support.captures.index_captures import (
 pytestmark = pytest.mark.slow
 
 IMPAIRMENTS = [name for name in IMPAIRED if "snaplen" not in name]
-LEVELS = ["messages", "partitions", "share_acquired"]
+LEVELS = ["messages", "partitions", "share_acquired", "flows", "packets"]
 NAMES = [column.name for column in level_columns("messages")]
 HEADER_COLUMNS = [name for name in NAMES if not name.startswith(("body_", "session_"))]
 Names = Sequence[str] | None
