@@ -24,10 +24,11 @@ from kwire.capture.index.held_bytes import HeldBytes
 from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.scan.header_pass import HeaderPass
-from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.scan.packet_headers import LINK_NAMES, NO_HEADERS, PacketHeaders, endpoints_of_words
 from kwire.capture.index.scan.packet_spans import span_of_packets
 from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState
 from kwire.capture.index.stored_payload import Extent, ReadableFile
+from kwire.capture.index.streams.connection_walk import ReplacedConnection
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
@@ -45,7 +46,11 @@ Packets = Iterable[Packet | CaptureIssue | NoPacket]
 
 
 class StreamPart(NamedTuple):
-    """What a part has besides its bytes. first_fragment: the number of its first fragment. closing: flows that end."""
+    """What a part has besides its bytes.
+
+    first_fragment: the number of its first fragment. closing: flows that end. headers: of its TCP packets.
+    packet_flow, replaced: of these packets, as in `DividedSpan`.
+    """
 
     exchanges: ExchangeColumns
     first_fragment: int
@@ -54,6 +59,9 @@ class StreamPart(NamedTuple):
     gaps: list[StreamGapRow]
     others: list[OtherConnection]
     closing: dict[int, FlowEnd]
+    headers: PacketHeaders
+    packet_flow: Ints
+    replaced: list[ReplacedConnection]
 
 
 class StreamIndex(Index):
@@ -132,7 +140,7 @@ class StreamIndex(Index):
         data.append(self._headers.take_stored())
         pair = self._pairs.number_pairs(headers.ends)
         window = FileWindow(span.base, data.read(span.base, data.end - span.base))
-        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base)
+        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base, headers)
 
     def add_end(self) -> None:
         """The capture ends: what is left of all connections is the last part."""
@@ -142,7 +150,7 @@ class StreamIndex(Index):
             in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
             self.issues.append((number, issue._replace(packet=in_file) if issue.packet else issue))
         self._bytes.add_span(b"")
-        self._set_part(builder.finish_flows(plain_at=begin), begin)
+        self._set_part(builder.finish_flows(plain_at=begin), begin, NO_HEADERS)
 
     def _open_builder(self) -> FlowBuilder:
         """Only with the first packets it is known whether the capture may have secrets."""
@@ -161,8 +169,8 @@ class StreamIndex(Index):
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
         return builder
 
-    def _set_part(self, result: SpanResult, begin: int) -> None:
-        """The latest part has this result; its bytes begin at a position."""
+    def _set_part(self, result: SpanResult, begin: int, headers: PacketHeaders) -> None:
+        """The latest part has these packets and this result; its bytes begin at a position."""
         builder, fragments = self._open, result.fragments
         self._bytes.append(result.plaintext)
         request, response, moments = result.exchanges
@@ -170,7 +178,8 @@ class StreamIndex(Index):
         first = self._fragments.count
         self._fragments.add_run(fragments)
         found = builder.take_gaps(), builder.take_others(), result.closing
-        self._part = StreamPart(exchanges, first, fragments.at, fragments.size, *found)
+        packets = headers, result.flow, result.replaced
+        self._part = StreamPart(exchanges, first, fragments.at, fragments.size, *found, *packets)
         self._extent = begin, self._bytes.end - begin
 
     def _note_numbers(self, numbers: Ints, in_files: Ints) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.arrays import Ints
+from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.flows.frame_columns import (
     BodyFragments,
     FileWindow,
@@ -34,7 +34,8 @@ from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connections import Connections, SpanStreams
+from kwire.capture.index.streams.connection_walk import ReplacedConnection
+from kwire.capture.index.streams.connections import Connections, DividedSpan
 from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import BUFFERED_TOTAL_MAX
@@ -61,7 +62,8 @@ LIMITS = LimitedTotals(WAITING_MAX, UNDECIDED_TOTAL_MAX, BUFFERED_TOTAL_MAX)
 class SpanResult(NamedTuple):
     """The result of one span: the exchanges that it completes, and body fragments.
 
-    closing: the flows that are closed, in their order. plaintext: what was decrypted behind the window.
+    closing: the flows that are closed, in their order. plaintext: what was decrypted behind the window. flow, replaced:
+    of the packets, as in `DividedSpan`.
     """
 
     exchanges: ExchangeColumns
@@ -69,6 +71,8 @@ class SpanResult(NamedTuple):
     totals: LimitedTotals
     closing: dict[int, FlowEnd]
     plaintext: bytes
+    flow: Ints
+    replaced: list[ReplacedConnection]
 
 
 class FlowBuilder:
@@ -124,11 +128,12 @@ class FlowBuilder:
         is decrypted, which is behind the window if connections without TLS are read, too.
         """
         times = times or PacketTimes(headers.number, headers.ts)
-        return self._read_streams(self._connections.add_packets(headers, pair, times), window, plain_at)
+        return self._read_streams(self._connections.divide_packets(headers, pair, times), window, plain_at)
 
     def finish_flows(self, *, plain_at: int = 0) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""
-        return self._read_streams(self._connections.end_all(), FileWindow(plain_at, b""), plain_at)
+        left = DividedSpan(self._connections.end_all(), NO_NUMBERS, [])
+        return self._read_streams(left, FileWindow(plain_at, b""), plain_at)
 
     def take_gaps(self) -> list[StreamGapRow]:
         """Return the bytes that were lost or skipped since the last call, in the order in which they were found."""
@@ -163,9 +168,9 @@ class FlowBuilder:
         """Bytes of the capture, of what earlier spans decrypted, or of what this span did."""
         return self._plaintext.read(at, size, self._read_before)
 
-    def _read_streams(self, streams: SpanStreams, window: FileWindow, plain_at: int) -> SpanResult:
+    def _read_streams(self, span: DividedSpan, window: FileWindow, plain_at: int) -> SpanResult:
         """What the pieces of a span complete."""
-        pieces, closing = streams
+        pieces, closing = span.streams
         plain, plaintext = NO_PIECES, b""
         if self.tls is not None:
             plain, plaintext = self.tls.decrypt(pieces, window, closing, plain_at)
@@ -179,7 +184,8 @@ class FlowBuilder:
         else:
             pieces, window = plain, self._plaintext
         exchanges = self._read_pieces(pieces, window, closing)
-        return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals(), closing, plaintext)
+        found = exchanges, self._fragments.drain_fragments(), self._limited_totals(), closing, plaintext
+        return SpanResult(*found, span.flow, span.replaced)
 
     def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:
         """The exchanges that these pieces complete, and those of flows that are closed."""

@@ -82,7 +82,7 @@ class ScannedPackets(NamedTuple):
     mark: Ints
 
 
-_NO_HEADERS = PacketHeaders._make([NO_NUMBERS] * 12)._replace(ends=np.zeros((0, 5), dtype=np.uint64))
+NO_HEADERS = PacketHeaders._make([NO_NUMBERS] * 12)._replace(ends=np.zeros((0, 5), dtype=np.uint64))
 
 
 def merge_packets(parts: list[ScannedPackets]) -> ScannedPackets:
@@ -109,7 +109,7 @@ def parse_plain_packets(span: Span) -> tuple[ScannedPackets, Bools]:
             unusual, headers = read(span, chosen, ip[chosen])
             is_unusual[chosen[unusual]] = True
             parts.append(headers)
-    return merge_packets(parts or [ScannedPackets(_NO_HEADERS, NO_NUMBERS)]), is_unusual
+    return merge_packets(parts or [ScannedPackets(NO_HEADERS, NO_NUMBERS)]), is_unusual
 
 
 def _parse_link_layer(span: Span) -> tuple[Ints, Ints]:
