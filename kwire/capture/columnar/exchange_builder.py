@@ -30,7 +30,7 @@ _REQUEST, _RESPONSE = 9, 18
 
 
 class ExchangeBuilder:
-    """Builds exchanges, with their bodies decoded."""
+    """Builds exchanges, with their bodies decoded. flow_numbers: the numbers of the flows that were built."""
 
     def __init__(self, index: Index, decoder: MessageDecoder, bodies: BodyReader, clients: ClientMap) -> None:
         """For one capture."""
@@ -39,6 +39,7 @@ class ExchangeBuilder:
         self._bodies = bodies
         self._clients = clients
         self._flows: dict[int, Flow] = {}
+        self.flow_numbers: dict[Flow, int] = {}
 
     def build_exchanges(self, exchanges: ExchangeColumns) -> Iterator[tuple[int, Exchange]]:
         """Each exchange with the number of the packet that completed it."""
@@ -95,4 +96,5 @@ class ExchangeBuilder:
             flow = Flow(info.key, info.epoch, info.link, opener, opener, starts_known=[True, True], kind="kafka")
             flow.is_tls = number in self._index.tls_flows
             self._flows[number] = flow
+            self.flow_numbers[flow] = number
         return flow

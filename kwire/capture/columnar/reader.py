@@ -121,13 +121,17 @@ class ColumnarReader:
         Args: issues: whether those of the capture are included. selects: whether exchanges are left out that the
         options exclude, if they are not needed otherwise.
         """
+        return map(itemgetter(1), self.completed_outcomes(level, issues=issues, selects=selects))
+
+    def completed_outcomes(self, level: str, *, issues: bool, selects: bool = True) -> Iterator[tuple[int, Outcome]]:
+        """The same, each with the packet that completed it."""
         sessions = SessionTracker() if self.options.sessions and level == "messages" else None
         for part, exchanges in self.read_parts():
             built = self.exchange_builder.build_exchanges(self._needed_exchanges(exchanges) if selects else exchanges)
-            for outcome in self.merge_outcomes(part, built, issues=issues):
+            for number, outcome in self._merge_numbered(part, built, issues=issues):
                 if sessions is not None and isinstance(outcome, Exchange):
                     outcome.session = sessions.follow(outcome)
-                yield outcome
+                yield number, outcome
 
     def outcomes_with_ends(self) -> Iterator[Outcome | FlowClosed]:
         """The outcomes of a stream, and the end of each connection behind its exchanges."""
@@ -155,9 +159,13 @@ class ColumnarReader:
         Args: exchanges: what was made of its exchanges, each with the packet that completed it. issues: whether those
         of the capture are included, at its end.
         """
+        return map(itemgetter(1), self._merge_numbered(part, exchanges, issues=issues))
+
+    def _merge_numbered(
+        self, part: int, exchanges: Iterator[tuple[int, _Result]], *, issues: bool
+    ) -> Iterator[tuple[int, _Result | Outcome]]:
         # Of one packet, bytes that are skipped precede the frame behind them.
-        for _, outcome in merge(self.numbered_outcomes(part, issues=issues), exchanges, key=self._merge_key):
-            yield outcome
+        return merge(self.numbered_outcomes(part, issues=issues), exchanges, key=self._merge_key)
 
     def _merge_key(self, numbered: tuple[int, object]) -> tuple[int, int]:
         """The sort key of an outcome. At the end, connections are closed in the order in which they began."""

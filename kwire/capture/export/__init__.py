@@ -1,1 +1,1 @@
-"""Writing captures: pcapng files, and and excerpts with the packets of selected exchanges."""
+"""Writing captures: pcapng files, and excerpts with the packets of selected exchanges."""

@@ -103,13 +103,16 @@ class StreamIndex(Index):
 
     def parts(self) -> Iterator[int]:
         """Read the capture; the numbers of its parts."""
-        for number, span in enumerate(self._read_spans()):
-            self.add_span(span)
+        for number, packets in enumerate(self._read_batches()):
+            if isinstance(packets, Span):
+                self.add_span(packets)
+            else:
+                self.add_packets(packets)
             yield number
         self.add_end()
         yield UNANSWERED_PART
 
-    def _read_spans(self) -> Iterator[Span]:
+    def _read_batches(self) -> Iterator[Span | list[Packet]]:
         """The packets of each part: those that are available, up to the limits."""
         batch: list[Packet] = []
         size, count_max = 0, _COUNT_FIRST
@@ -124,12 +127,12 @@ class StreamIndex(Index):
                 self._issues.add(self.packet_count + len(batch), item)
                 continue
             if batch:
-                yield span_of_packets(batch)
+                yield batch
                 batch, size = [], 0
             if isinstance(item, Span):
                 yield item
         if batch:
-            yield span_of_packets(batch)
+            yield batch
 
     def add_packets(self, packets: Sequence[Packet]) -> None:
         """Add the packets of the next part, at least one."""

@@ -40,7 +40,6 @@ class PacketPrinter:
             self._excerpt.select_packets(outcome, request[0].text, response[0].text)
             if self.left is not None:
                 self.left -= 1
-        self._excerpt.release_packets(outcome)
 
     def skip_outcomes(self, count: int) -> None:
         """Skip `count` outcomes that are not selected."""

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import struct
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, ModuleType
 
 import pytest
 
-from kwire.capture.export import excerpt as excerpt_module
 from kwire.capture.export.excerpt import Excerpt
 from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.index import stream_index
 from kwire.capture.kafka.exchange import Exchange, Outcome
-from kwire.capture.model import Packet
+from kwire.capture.model import NO_PACKET, NoPacket, Packet
 from kwire.capture.options import Options
-from kwire.capture.tcp import packet_buffer
 from kwire.capture.tls.key_log import KeyLog
 from kwire.cli.main import main
 from kwire.headers import encode_request, encode_response
@@ -39,10 +37,13 @@ from tests.support.captures.capture_files import (
     with_identification,
 )
 from tests.support.captures.impaired_captures import UNENCRYPTED_FILES, impaired_copies
+from tests.support.captures.model_excerpt import write_model_excerpt
+from tests.support.captures.mutated_captures import mutate_capture
 
 pytestmark = pytest.mark.slow
 
 Capsys = pytest.CaptureFixture[str]
+MUTATED_COUNT = 6
 PLAIN = sorted(path for path in CAPTURES.glob("*.pcap*") if "tls" not in path.name)
 
 
@@ -55,7 +56,6 @@ def write_excerpt(source: bytes | Path, choose: Callable[[Outcome], bool], **opt
     for outcome in excerpt.read_outcomes(source, read_with, KeyLog(read_with.tls_keylog)):
         if choose(outcome):
             excerpt.select_packets(outcome, "request", "response")
-        excerpt.release_packets(outcome)
     excerpt.flush()
     return output.getvalue(), excerpt
 
@@ -71,6 +71,26 @@ def test_an_excerpt_of_all_exchanges_has_all_rows(path: Path) -> None:
     found, expected = (comparable_exchanges(read_capture_rows(data)) for data in (written, path.read_bytes()))
     assert found == expected
     assert (excerpt.encrypted, excerpt.incomplete) == (0, 0)
+
+
+def has_problem(outcome: Outcome) -> bool:
+    return isinstance(outcome, Exchange) and (outcome.request is None or outcome.response is None)
+
+
+@pytest.mark.parametrize("part_size", [3, 1000])
+@pytest.mark.parametrize("choose", [lambda _: True, has_problem], ids=["all", "problems"])
+def test_excerpts_have_the_same_bytes_as_those_of_the_model(
+    part_size: int, choose: Callable[[Outcome], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_index, "_COUNT_FIRST", part_size)
+    monkeypatch.setattr(stream_index, "_COUNT_MAX", 2 * part_size)
+    captures = [("share", SHARE.read_bytes())]
+    captures += [mutate_capture(random.Random(seed))[:2] for seed in range(MUTATED_COUNT)]
+
+    for label, data in captures:
+        written, excerpt = write_excerpt(data, choose)
+        expected = write_model_excerpt(data, choose, Options(), "test")
+        assert (written, excerpt.written, excerpt.encrypted, excerpt.incomplete) == expected, label
 
 
 def complete_exchanges(data: bytes) -> list[tuple[object, ...]]:
@@ -111,15 +131,35 @@ def test_packets_are_written_once_and_in_capture_order() -> None:
     assert stored == [each for each in all_packets if each in set(stored)]
 
 
+def test_exchanges_can_be_selected_while_the_source_waits() -> None:
+    connection = CapturedConnection().open().exchange(request_frame(1), response_frame(1))
+    count = len(connection.packets)
+    capture = build_pcap(connection.send_requests(request_frame(2)).packets)
+    packets = [each for each in read_packets(capture) if isinstance(each, Packet)]
+    waits: list[bool] = []
+
+    class WaitingSource:
+        def packets(self, keys: object) -> Iterator[Packet | NoPacket]:
+            yield from packets[:count]
+            yield NO_PACKET
+            waits.append(True)
+            yield from packets[count:]
+
+    output = io.BytesIO()
+    excerpt = Excerpt(output, "test")
+    outcomes = excerpt.read_outcomes(WaitingSource(), Options(), KeyLog(""))
+    excerpt.select_packets(next(outcomes), "request", "response")
+    excerpt.flush()
+
+    assert waits == []
+    assert excerpt.written == 4
+    assert len(list(outcomes)) == 1
+
+
 def test_an_empty_selection_is_a_capture_without_packets() -> None:
     written, _ = write_excerpt(SHARE, lambda _: False)
 
     assert list(read_packets(written)) == []
-
-
-def test_nothing_is_buffered_at_the_end() -> None:
-    for _, excerpt in (write_excerpt(SHARE, lambda _: True), write_excerpt(SHARE, lambda _: False)):
-        assert (excerpt._buffered, excerpt._buffered_size, excerpt._connections) == ({}, 0, {})
 
 
 def request_frame(number: int, client_id: str = "me") -> bytes:
@@ -204,77 +244,6 @@ def test_link_type_and_wire_length_of_packets_are_preserved() -> None:
 
 def exchange_packets() -> list[CapturedPacket]:
     return CapturedConnection().open().exchange(request_frame(1), response_frame(1)).close().packets
-
-
-def test_packets_above_the_memory_limit_are_removed_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excerpt_module, "BUFFERED_SIZE_MAX", 300)
-    connection = CapturedConnection().open()
-    for number in range(1, 8):
-        connection.send_requests(request_frame(number))
-    connection.send_responses(*map(response_frame, range(1, 8)))
-    _, excerpt = write_excerpt(build_pcap(connection.packets), lambda _: True)
-
-    assert excerpt.incomplete > 0
-
-
-def test_few_packets_are_buffered_if_all_have_the_same_time() -> None:
-    connection = CapturedConnection().open()
-    for number in range(1, 1_500):
-        connection.exchange(request_frame(number), response_frame(number))
-    excerpt = Excerpt(io.BytesIO(), "test")
-    held = []
-    capture = build_pcap([packet._replace(ts=10**18) for packet in connection.packets])
-    for outcome in excerpt.read_outcomes(capture, Options(), KeyLog("")):
-        excerpt.release_packets(outcome)
-        held.append(len(excerpt._buffered))
-
-    assert len(held) >= 1_499
-    assert max(held) <= 1_001
-
-
-def test_the_work_is_linear_in_packets_with_many_pending_requests() -> None:
-    def calls(waiting: int) -> int:
-        connection = CapturedConnection().open()
-        for number in range(waiting):
-            connection.send_requests(request_frame(number))
-        for number in range(waiting, 2 * waiting):
-            connection.exchange(request_frame(number), response_frame(number))
-        return _calls_in(excerpt_module, connection.packets) + _calls_in(packet_buffer, connection.packets)
-
-    assert calls(400) < 2.3 * calls(200)
-
-
-def _calls_in(where: ModuleType, packets: list[CapturedPacket]) -> int:
-    """Count the calls and resumptions of a module's functions while all exchanges of a capture are released."""
-    count = 0
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        nonlocal count
-        count += event == "call" and frame.f_code.co_filename == where.__file__
-
-    excerpt = Excerpt(io.BytesIO(), "test")
-    sys.setprofile(note)
-    try:
-        for outcome in excerpt.read_outcomes(build_pcap(packets), Options(), KeyLog("")):
-            excerpt.release_packets(outcome)
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def test_other_connections_are_not_buffered() -> None:
-    connection = CapturedConnection().open().send_client_bytes(b"GET / HTTP/1.1\r\n\r\n")
-    connection.send_server_bytes(b"x" * 60_000)
-    held: list[int] = []
-    excerpt = Excerpt(io.BytesIO(), "test")
-    kafka = CapturedConnection(client=("127.0.0.1", 40_001), start=connection.packets[-1].ts).open()
-    kafka.exchange(request_frame(1), response_frame(1))
-    for outcome in excerpt.read_outcomes(build_pcap([*connection.packets, *kafka.packets]), Options(), KeyLog("")):
-        if isinstance(outcome, Exchange):
-            held.append(excerpt._buffered_size)
-
-    assert held
-    assert held[0] < 2_000
 
 
 def test_the_command_writes_a_file_that_wireshark_can_open(capsys: Capsys, tmp_path: Path) -> None:
