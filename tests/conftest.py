@@ -26,12 +26,15 @@ hypothesis.settings.load_profile("kwire")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore the handler of Ctrl-C where it is ignored, as in a background job of a shell or under a supervisor.
+    """Handle Ctrl-C and a hang-up where they are ignored, as in a background job of a shell or by a supervisor.
 
-    Programs that a test starts inherit an ignored signal, and some tests send it to them.
+    Programs that a test starts inherit an ignored signal, and some tests send it to them; a handled one has its default
+    there. A hang-up still does not end the tests.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -91,6 +91,7 @@ def test_pushed_filters_are_accepted_or_refused_with_the_version_that_has_them()
 # PySpark 4.0 and 4.1 leave sockets and files to the garbage collector.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_spark_reads_streams_and_analyses_captures(spark: SparkSession, tmp_path: Path) -> None:
     whole = kwire.read_capture(SHARE).to_pylist()
 
