@@ -24,6 +24,8 @@ SITUATIONS = _LOCKS + _WRITES + _SESSIONS + _STARTS + _LOADS + _MEMBERS + _PRODU
 
 #: Defects of 4.3.0 that excuse a violation: they are counted, and need not occur.
 DEFECTS = ("stuck below the log start", "stuck in a gap", "initialization fenced", "state deleted late")
+#: What a write that fails at once excuses: counted, and need not occur.
+_WRITE_EXCUSES = ("release undone",)
 
 _OFFSET_ACTIONS = ("config changed", "offsets altered", "offsets deleted", "offsets described")
 _GROUP_ACTIONS = ("group described", "group deleted", "state read")
@@ -98,7 +100,7 @@ class Coverage:
             for event in row
             if has_queues or event not in _QUEUE_EVENTS
         ]
-        names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS)
+        names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS, *_WRITE_EXCUSES)
         names += (*_QUEUE_SITUATIONS, *_QUEUE_EXCUSES) if has_queues else ()
         names += (*DISK_FAULTS, *PROCESS_ENDS, *PROMISES, *_DISK_ANSWERS, *_DISK_EXCUSES) if on_disk else ()
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
@@ -120,7 +122,7 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """The names that never occurred, without those that need not occur."""
-        optional = (*DEFECTS, *_QUEUE_EXCUSES, *_DISK_EXCUSES, *self.absent)
+        optional = (*DEFECTS, *_WRITE_EXCUSES, *_QUEUE_EXCUSES, *_DISK_EXCUSES, *self.absent)
         expected = [name for name in self.counts if name not in optional]
         return [name for name in expected if self.counts[name] == 0]
 

@@ -11,6 +11,7 @@ from mockbroker.coordinators.share.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel, DeliveryModels
+from mockbroker.sim.ended_sessions import find_held, is_undone
 from mockbroker.sim.logs.log_contents import LogContentsReader
 from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.logs.state_topic import ControlRecords, StateTopic, StoredStart
@@ -148,12 +149,13 @@ class Invariants:
 
     def check_released(self, member_id: str, node_id: int, keys: Iterable[ShareKey], how: str) -> None:
         """The session has ended: the member holds no record of its partitions any more. how: a coverage name."""
+        history = self._core.state.broker_storage.share_history
         for key in keys:
             checker = self._checkers.get((node_id, key)) if self._releases_all(how) else None
-            for batch in checker.partition.window if checker is not None else ():
-                for _, _, entry in batch.entries(batch.first, batch.last):
-                    if entry.state is RecordState.ACQUIRED and entry.member_id == member_id:
-                        raise Violation(f"{key} {batch}: still held by {member_id}, whose session has ended")
+            for run in find_held(checker.partition, member_id) if checker is not None else ():
+                if not is_undone(history.entries_for(key), run, self._core.now_ms):
+                    raise Violation(f"{key} {run[0]}-{run[1]}: still held by {member_id}, whose session has ended")
+                self._count("release undone")
             self._count(how)
 
     def _releases_all(self, how: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
+from kwire.messages.delete_share_group_state import PartitionData as DeletePartition
 from kwire.messages.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeStateData
 from kwire.messages.initialize_share_group_state import PartitionData as InitializePartition
 from kwire.messages.share_acknowledge import AcknowledgementBatch as AckBatch
@@ -45,6 +47,15 @@ class ShareBroker(Broker):
             node = self.metadata.coordinator_id(CoordinatorKind.SHARE, key)
             rows = [InitializeStateData(topic_id, [InitializePartition(index, epoch, start)])]
             request = InitializeShareGroupStateRequest(group, rows)
+            response = self.call(request, 0, connection=f"admin-{node}", node=node)
+            assert response.results[0].partitions[0].error_code == 0
+
+    def delete_state(self, name: str, *, group: str = "g") -> None:
+        """Delete the state of both partitions of a topic at the share coordinator."""
+        topic_id = self.topic_id(name)
+        for index in (0, 1):
+            node = self.metadata.coordinator_id(CoordinatorKind.SHARE, str(ShareKey(group, topic_id, index)))
+            request = DeleteShareGroupStateRequest(group, [DeleteStateData(topic_id, [DeletePartition(index)])])
             response = self.call(request, 0, connection=f"admin-{node}", node=node)
             assert response.results[0].partitions[0].error_code == 0
 

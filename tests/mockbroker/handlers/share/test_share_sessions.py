@@ -129,6 +129,22 @@ def test_4_6_a_closed_connection_releases_the_records_of_its_session(broker: Sha
     assert broker.fetch("m2", 1) == "A0 0-2/2"
 
 
+def test_4_6_a_release_that_is_not_stored_leaves_the_records_with_the_member_until_their_locks_end() -> None:
+    """Source: SharePartition.rollbackOrProcessStateUpdates; conversation share-state-deleted-under-session."""
+    broker = ShareBroker()
+    opened(broker)
+    opened(broker, "m2")
+    broker.produce("A", 3)
+    assert broker.fetch("m1", 1) == "A0 0-2/1"
+    broker.delete_state("A")
+
+    assert broker.ack("m1", -1, {("A", 0): [(0, 0, ACCEPT)]}) == "A0 !-1"
+    broker.advance(29_999)
+    assert broker.fetch("m2", 1) == ""
+    broker.advance(1)
+    assert broker.fetch("m2", 2) == "A0 0-2/2"
+
+
 def test_4_6_the_end_of_a_groups_last_session_drops_its_share_partitions(broker: ShareBroker) -> None:
     share_partitions = broker.core.state.nodes[0].share_partitions
     assert len(share_partitions) == 1
