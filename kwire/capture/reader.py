@@ -27,11 +27,11 @@ from kwire.capture.pipeline import (
 )
 from kwire.capture.progressive_reader import can_be_indexed, progressive_events
 from kwire.capture.rows.columns import arrow_schema, level_columns
+from kwire.capture.rows.file_names import assign_file_names
 from kwire.capture.rows.levels import options_for_columns, options_for_level
 from kwire.capture.rows.record_batches import selected_columns, to_record_batches
 from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
 from kwire.capture.segment_scan import scan_segments
-from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
 from kwire.capture.tls.followed_key_log import open_key_log, read_current_secrets
 from kwire.capture.tls.key_log import KeyLog

@@ -38,7 +38,7 @@ from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.model import Flow, FlowClosed, NonKafkaConnection, StreamGap
 from kwire.capture.optional_dependencies import require_cryptography
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_outcomes, order_rows
-from kwire.capture.series.file_names import assign_file_names
+from kwire.capture.rows.file_names import assign_file_names
 from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
