@@ -6,8 +6,8 @@ of their fragments. `parts` reads the capture; a part must be read before the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from kwire.capture.index.held_bytes import HeldBytes
 from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.scan.header_pass import HeaderPass
-from kwire.capture.index.scan.packet_headers import LINK_NAMES, endpoints_of_words
+from kwire.capture.index.scan.packet_headers import LINK_NAMES, PacketHeaders, endpoints_of_words
 from kwire.capture.index.scan.packet_spans import span_of_packets
 from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState
 from kwire.capture.index.stored_payload import Extent, ReadableFile
@@ -34,12 +34,15 @@ from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.kafka.client_detection import DetectionSettings
 from kwire.capture.kafka.detection import may_decrypt
 from kwire.capture.merged_issues import MergedIssues
-from kwire.capture.model import CaptureIssue, Endpoint, NoPacket, Packet
+from kwire.capture.model import CaptureError, CaptureIssue, Endpoint, NoPacket, Packet
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 
 # The packets of a part: the first parts are small, so that their rows come soon.
 _COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
+
+# What is not pickled.
+_OF_ONE_FILE = frozenset({"_packets", "_headers", "_issues", "_part", "columns", "select_packets"})
 
 Packets = Iterable[Packet | CaptureIssue | NoPacket]
 
@@ -57,9 +60,11 @@ class StreamPart(NamedTuple):
 
 
 class StreamIndex(Index):
-    """The index of a stream of packets."""
+    """The index of a stream of packets. It can be pickled between files, when no part is read any more."""
 
     is_stream = is_built_for_reader = True
+    select_packets: Callable[[PacketHeaders], PacketHeaders] | None = None
+    """Returns those of the packets of a span that are read; None reads all."""
 
     def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
         """Args: file: the value of that column. packets: with markers where none is available at the
@@ -79,6 +84,8 @@ class StreamIndex(Index):
         self._ranks: dict[FlowKey, int] = {}
         # Where the numbers of packets begin again, as in the next file of a series: here, and in that file.
         self._number_starts: tuple[list[int], list[int]] = [1], [1]
+        # The number of packets before the file that is read.
+        self._file_begin = 0
         self.source = b""
         self.columns = Columns()
         self.size = self.mtime_ns = self.packet_count = self.first_ts = self.last_ts = 0
@@ -90,59 +97,89 @@ class StreamIndex(Index):
 
     def parts(self) -> Iterator[int]:
         """Read the capture; the numbers of its parts."""
-        number = -1
-        for number, packets in enumerate(self._read_batches()):
-            self.add_packets(packets)
-            yield number
-        if self._builder is None:
-            self._open_builder()
+        yield from self.read_file(self._packets)
+        self.issues += self.end_file()
         self.add_end()
         yield UNANSWERED_PART
 
-    def _read_batches(self) -> Iterator[list[Packet]]:
+    def read_file(self, packets: Packets) -> Iterator[int]:
+        """Read the packets of one file; the numbers of their parts. `end_file` must follow."""
+        for number, batch in enumerate(self._read_batches(packets)):
+            self.add_packets(batch)
+            yield number
+
+    def _read_batches(self, packets: Packets) -> Iterator[list[Packet]]:
         """The packets of each part: those that are available, up to the limits."""
         batch: list[Packet] = []
         size, count_max = 0, _COUNT_FIRST
-        for item in self._packets:
-            if isinstance(item, CaptureIssue):
-                self._issues.add(self.packet_count + len(batch), item)
-                continue
-            if isinstance(item, Packet):
-                batch.append(item)
-                size += len(item.data)
-                if len(batch) < count_max and size < SPAN_SIZE:
+        try:
+            for item in packets:
+                if isinstance(item, CaptureIssue):
+                    packet = item.packet + self._file_begin if item.packet else 0
+                    self._issues.add(self.packet_count + len(batch), item._replace(packet=packet))
                     continue
-                count_max = min(2 * count_max, _COUNT_MAX)
+                if isinstance(item, Packet):
+                    batch.append(item)
+                    size += len(item.data)
+                    if len(batch) < count_max and size < SPAN_SIZE:
+                        continue
+                    count_max = min(2 * count_max, _COUNT_MAX)
+                if batch:
+                    yield batch
+                    batch, size = [], 0
+        except (CaptureError, OSError):
+            # What was read before has its rows.
             if batch:
                 yield batch
-                batch, size = [], 0
+            raise
         if batch:
             yield batch
 
     def add_packets(self, packets: Sequence[Packet]) -> None:
         """Add the packets of the next part, at least one."""
-        builder, data = self._drop_part(), self._bytes
-        span = span_of_packets(packets, data.end, self.packet_count + 1)
-        self._note_numbers(span.number, np.array([packet.number for packet in packets], dtype=np.int64))
-        self.packet_count += len(packets)
+        self.drop_part()
+        span = span_of_packets(packets, self._bytes.end, self.packet_count + 1)
         self.last_ts = max(self.last_ts, int(span.ts.max()))
-        data.add_span(span.data)
-        self._headers.stored_at = data.end
+        self._headers.stored_at = span.base + len(span.data)
         headers = self._headers.read_span(span)
-        data.append(self._headers.take_stored())
-        pair = self._pairs.number_pairs(headers.ends)
-        window = FileWindow(span.base, data.read(span.base, data.end - span.base))
-        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base)
+        data = span.data + self._headers.take_stored()
+        in_files = np.array([packet.number for packet in packets], dtype=np.int64)
+        self._add_part(headers, data, span.number, in_files)
+
+    def add_headers(self, headers: PacketHeaders, data: bytes, in_files: Ints) -> None:
+        """Add packets whose headers were read before, at least one, as the next part.
+
+        Args: headers: with ascending numbers above `packet_count`, and positions in `data`, which has the payload.
+        in_files: the numbers of the packets in their files.
+        """
+        self.drop_part()
+        self._add_part(headers._replace(at=headers.at + self._bytes.end), data, headers.number, in_files)
+
+    def end_file(self) -> list[tuple[int, CaptureIssue]]:
+        """The issues of the file that ends, each with the number of the packet at which it was found."""
+        state, found = ScanState(RecordPosition(0), self.packet_count), list[tuple[int, CaptureIssue]]()
+        for number, issue in self._headers.close(state, self._issues.numbered):
+            in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
+            found.append((number, issue._replace(packet=in_file) if issue.packet else issue))
+        self._headers, self._issues, self._file_begin = HeaderPass(), MergedIssues(), self.packet_count
+        return found
+
+    def expire(self, before_ts: int) -> None:
+        """Close the connections without a packet since a time, and complete older messages that wait, as a part."""
+        builder, begin = self.drop_part(), self._bytes.end
+        self._bytes.add_span(b"")
+        self._set_part(builder.expire(before_ts, self.packet_count + 1, plain_at=begin), begin)
 
     def add_end(self) -> None:
         """The capture ends: what is left of all connections is the last part."""
-        builder, begin = self._drop_part(), self._bytes.end
-        state = ScanState(RecordPosition(0), self.packet_count)
-        for number, issue in self._headers.close(state, self._issues.numbered):
-            in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
-            self.issues.append((number, issue._replace(packet=in_file) if issue.packet else issue))
+        builder, begin = self.drop_part(), self._bytes.end
         self._bytes.add_span(b"")
         self._set_part(builder.finish_flows(plain_at=begin), begin)
+
+    @property
+    def has_packets(self) -> bool:
+        """Whether any packet was added."""
+        return self._builder is not None
 
     def _open_builder(self) -> FlowBuilder:
         """Only with the first packets it is known whether the capture may have secrets."""
@@ -153,13 +190,26 @@ class StreamIndex(Index):
         self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
         return builder
 
-    def _drop_part(self) -> FlowBuilder:
+    def drop_part(self) -> FlowBuilder:
         """Drop what only the latest part needed; return the builder of the next one."""
+        self._part = None
         builder = self._builder or self._open_builder()
         waiting = concatenate_rows(*builder.waiting_frames())
         whole = np.where(waiting.fragment_count > 0, -1, waiting.at), waiting.size
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
         return builder
+
+    def _add_part(self, headers: PacketHeaders, data: bytes, numbers: Ints, in_files: Ints) -> None:
+        """Add the packets of a part. Args: numbers, in_files: of all packets, here and in their files."""
+        base = self._bytes.end
+        self._note_numbers(numbers, in_files)
+        self.packet_count = int(numbers[-1])
+        self._bytes.add_span(data)
+        if self.select_packets is not None:
+            headers = self.select_packets(headers)
+        pair = self._pairs.number_pairs(headers.ends)
+        result = self._open.add_span(headers, pair, FileWindow(base, data), plain_at=self._bytes.end)
+        self._set_part(result, base)
 
     def _set_part(self, result: SpanResult, begin: int) -> None:
         """The latest part has this result; its bytes begin at a position."""
@@ -180,6 +230,17 @@ class StreamIndex(Index):
         for at in np.nonzero(np.diff(shift))[0].tolist():
             starts.append(int(numbers[at]))
             file_starts.append(int(in_files[at]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what later files need."""
+        state = {name: value for name, value in vars(self).items() if name not in _OF_ONE_FILE}
+        return type(self), (self._file, (), self._options, self._keys), state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what `__reduce__` returned."""
+        vars(self).update(state)
+        self._packets, self._headers, self._issues, self._part = (), HeaderPass(), MergedIssues(), None
+        self.columns = Columns()
 
     def _find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
         return endpoints_of_words(self._pairs.words[pair])
