@@ -6,7 +6,7 @@ of their fragments. `parts` reads the capture; a part must be read before the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,28 +23,20 @@ from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.held_bytes import HeldBytes
 from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
-from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, PacketHeaders, endpoints_of_words
-from kwire.capture.index.scan.packet_spans import span_of_packets
-from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState
+from kwire.capture.index.scan.stream_headers import HeaderBatch, Packets, StreamHeaders
 from kwire.capture.index.stored_payload import Extent, ReadableFile
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.kafka.client_detection import DetectionSettings
 from kwire.capture.kafka.detection import may_decrypt
-from kwire.capture.merged_issues import MergedIssues
-from kwire.capture.model import CaptureError, CaptureIssue, Endpoint, NoPacket, Packet
+from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 
-# The packets of a part: the first parts are small, so that their rows come soon.
-_COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
-
 # What is not pickled.
-_OF_ONE_FILE = frozenset({"_packets", "_headers", "_issues", "_part", "columns", "select_packets"})
-
-Packets = Iterable[Packet | CaptureIssue | NoPacket]
+_OF_ONE_FILE = frozenset({"_packets", "_part", "columns", "select_packets"})
 
 
 class StreamPart(NamedTuple):
@@ -76,21 +68,16 @@ class StreamIndex(Index):
         self._keys = keys
         self._bytes = HeldBytes()
         self._fragments = HeldFragments()
-        self._headers = HeaderPass()
+        self._headers = StreamHeaders()
         self._pairs = EndpointPairs()
         self._builder: FlowBuilder | None = None
         self._part: StreamPart | None = None
         self._extent: Extent = (0, 0)
         self._ranks: dict[FlowKey, int] = {}
-        # Where the numbers of packets begin again, as in the next file of a series: here, and in that file.
-        self._number_starts: tuple[list[int], list[int]] = [1], [1]
-        # The number of packets before the file that is read.
-        self._file_begin = 0
         self.source = b""
         self.columns = Columns()
         self.size = self.mtime_ns = self.packet_count = self.first_ts = self.last_ts = 0
         self.client_ids: list[str] = []
-        self._issues = MergedIssues()
         self.issues = []
 
     # Reading the capture
@@ -104,65 +91,18 @@ class StreamIndex(Index):
 
     def read_file(self, packets: Packets) -> Iterator[int]:
         """Read the packets of one file; the numbers of their parts. `end_file` must follow."""
-        for number, batch in enumerate(self._read_batches(packets)):
-            self.add_packets(batch)
+        for number, batch in enumerate(self._headers.read_batches(packets)):
+            self._add_batch(batch)
             yield number
 
-    def _read_batches(self, packets: Packets) -> Iterator[list[Packet]]:
-        """The packets of each part: those that are available, up to the limits."""
-        batch: list[Packet] = []
-        size, count_max = 0, _COUNT_FIRST
-        try:
-            for item in packets:
-                if isinstance(item, CaptureIssue):
-                    packet = item.packet + self._file_begin if item.packet else 0
-                    self._issues.add(self.packet_count + len(batch), item._replace(packet=packet))
-                    continue
-                if isinstance(item, Packet):
-                    batch.append(item)
-                    size += len(item.data)
-                    if len(batch) < count_max and size < SPAN_SIZE:
-                        continue
-                    count_max = min(2 * count_max, _COUNT_MAX)
-                if batch:
-                    yield batch
-                    batch, size = [], 0
-        except (CaptureError, OSError):
-            # What was read before has its rows.
-            if batch:
-                yield batch
-            raise
-        if batch:
-            yield batch
-
-    def add_packets(self, packets: Sequence[Packet]) -> None:
-        """Add the packets of the next part, at least one."""
-        self.drop_part()
-        span = span_of_packets(packets, self._bytes.end, self.packet_count + 1)
-        self.last_ts = max(self.last_ts, int(span.ts.max()))
-        self._headers.stored_at = span.base + len(span.data)
-        headers = self._headers.read_span(span)
-        data = span.data + self._headers.take_stored()
-        in_files = np.array([packet.number for packet in packets], dtype=np.int64)
-        self._add_part(headers, data, span.number, in_files)
-
-    def add_headers(self, headers: PacketHeaders, data: bytes, in_files: Ints) -> None:
-        """Add packets whose headers were read before, at least one, as the next part.
-
-        Args: headers: with ascending numbers above `packet_count`, and positions in `data`, which has the payload.
-        in_files: the numbers of the packets in their files.
-        """
-        self.drop_part()
-        self._add_part(headers._replace(at=headers.at + self._bytes.end), data, headers.number, in_files)
+    def add_headers(self, batch: HeaderBatch) -> None:
+        """Add packets whose headers were read elsewhere, at least one, as the next part."""
+        self._headers.note_batch(batch)
+        self._add_batch(batch)
 
     def end_file(self) -> list[tuple[int, CaptureIssue]]:
         """The issues of the file that ends, each with the number of the packet at which it was found."""
-        state, found = ScanState(RecordPosition(0), self.packet_count), list[tuple[int, CaptureIssue]]()
-        for number, issue in self._headers.close(state, self._issues.numbered):
-            in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
-            found.append((number, issue._replace(packet=in_file) if issue.packet else issue))
-        self._headers, self._issues, self._file_begin = HeaderPass(), MergedIssues(), self.packet_count
-        return found
+        return self._headers.end_file()
 
     def expire(self, before_ts: int) -> None:
         """Close the connections without a packet since a time, and complete older messages that wait, as a part."""
@@ -199,17 +139,15 @@ class StreamIndex(Index):
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
         return builder
 
-    def _add_part(self, headers: PacketHeaders, data: bytes, numbers: Ints, in_files: Ints) -> None:
-        """Add the packets of a part. Args: numbers, in_files: of all packets, here and in their files."""
-        base = self._bytes.end
-        self._note_numbers(numbers, in_files)
-        self.packet_count = int(numbers[-1])
-        self._bytes.add_span(data)
-        if self.select_packets is not None:
-            headers = self.select_packets(headers)
+    def _add_batch(self, batch: HeaderBatch) -> None:
+        """Add packets as the next part."""
+        builder, base = self.drop_part(), self._bytes.end
+        self.packet_count, self.last_ts = self._headers.packet_count, self._headers.last_ts
+        self._bytes.add_span(batch.data)
+        headers = batch.headers if self.select_packets is None else self.select_packets(batch.headers)
+        headers = headers._replace(at=headers.at + base)
         pair = self._pairs.number_pairs(headers.ends)
-        result = self._open.add_span(headers, pair, FileWindow(base, data), plain_at=self._bytes.end)
-        self._set_part(result, base)
+        self._set_part(builder.add_span(headers, pair, FileWindow(base, batch.data), plain_at=self._bytes.end), base)
 
     def _set_part(self, result: SpanResult, begin: int) -> None:
         """The latest part has this result; its bytes begin at a position."""
@@ -223,14 +161,6 @@ class StreamIndex(Index):
         self._part = StreamPart(exchanges, first, fragments.at, fragments.size, *found)
         self._extent = begin, self._bytes.end - begin
 
-    def _note_numbers(self, numbers: Ints, in_files: Ints) -> None:
-        """Note the numbers that packets have in their files."""
-        starts, file_starts = self._number_starts
-        shift = np.append(starts[-1] - file_starts[-1], numbers - in_files)
-        for at in np.nonzero(np.diff(shift))[0].tolist():
-            starts.append(int(numbers[at]))
-            file_starts.append(int(in_files[at]))
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what later files need."""
         state = {name: value for name, value in vars(self).items() if name not in _OF_ONE_FILE}
@@ -239,7 +169,7 @@ class StreamIndex(Index):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what `__reduce__` returned."""
         vars(self).update(state)
-        self._packets, self._headers, self._issues, self._part = (), HeaderPass(), MergedIssues(), None
+        self._packets, self._part = (), None
         self.columns = Columns()
 
     def _find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
@@ -286,9 +216,7 @@ class StreamIndex(Index):
 
     def file_packet_numbers(self, numbers: Ints) -> Ints:
         """Convert packet numbers of the stream to those of the file that contains the packet; -1 stays."""
-        starts, file_starts = (np.array(column, dtype=np.int64) for column in self._number_starts)
-        at = np.maximum(np.searchsorted(starts, numbers, "right") - 1, 0)
-        return np.where(numbers < 0, numbers, numbers - starts[at] + file_starts[at])
+        return self._headers.file_packet_numbers(numbers)
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that the latest part completes."""
