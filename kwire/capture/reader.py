@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kwire.capture.model import FlowClosed, Row
     from kwire.capture.progressive_reader import Event
     from kwire.capture.rows.reorder_buffer import LineFormat
-    from kwire.capture.series.checkpoint import PipelineState
+    from kwire.capture.series.series_reader import SeriesReader
 
 __all__ = [
     "collect_topic_names",
@@ -148,14 +148,14 @@ def read_rows(source: Source, level: str = "messages", options: Options | None =
 
 
 def read_series_rows(
-    state: PipelineState, file: str, outcomes: Iterable[Outcome], level: str, options: Options
+    series: SeriesReader, file: str, outcomes: Iterable[Outcome], level: str, options: Options
 ) -> Iterator[Row]:
-    """The rows of outcomes of a series of captures, whose topic names and files `state` has.
+    """The rows of outcomes of a series of captures, whose topic names and files its reader has.
 
     Each row names the file in which it begins, or `file` if that is not known.
     """
-    make_rows = make_row_builder(level, file, options, state.names)
-    return assign_file_names(order_rows(merge_issues(outcomes), make_rows), state.files)
+    make_rows = make_row_builder(level, file, options, series.names)
+    return assign_file_names(order_rows(merge_issues(outcomes), make_rows), series.files)
 
 
 def read_batches(
