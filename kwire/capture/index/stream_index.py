@@ -58,14 +58,17 @@ class StreamIndex(Index):
     select_packets: Callable[[PacketHeaders], PacketHeaders] | None = None
     """Returns those of the packets of a span that are read; None reads all."""
 
-    def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
-        """Args: file: the value of that column. packets: with markers where none is available at the
-        moment. keys: the secrets of TLS connections.
+    def __init__(
+        self, file: str, packets: Packets, options: Options, keys: KeyLog, *, may_get_keys: bool = False
+    ) -> None:
+        """Args: file: the value of that column. packets: with markers where none is available at the moment. keys: the
+        secrets of TLS connections. may_get_keys: whether later files may have the first ones.
         """
         self._file = file
         self._packets = packets
         self._options = options
         self._keys = keys
+        self._may_get_keys = may_get_keys
         self._bytes = HeldBytes()
         self._fragments = HeldFragments()
         self._headers = StreamHeaders()
@@ -124,7 +127,7 @@ class StreamIndex(Index):
     def _open_builder(self) -> FlowBuilder:
         """Only with the first packets it is known whether the capture may have secrets."""
         settings = DetectionSettings(self._options.ports, self._options.frame_size_max)
-        secrets = self._keys if may_decrypt(self._keys) else None
+        secrets = self._keys if self._may_get_keys or may_decrypt(self._keys) else None
         builder = self._builder = FlowBuilder(self._bytes.read, self._find_ends, settings, secrets=secrets)
         self.client_ids = builder.client_ids
         self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
@@ -132,8 +135,10 @@ class StreamIndex(Index):
 
     def drop_part(self) -> FlowBuilder:
         """Drop what only the latest part needed; return the builder of the next one."""
-        self._part = None
         builder = self._builder or self._open_builder()
+        if self._part is not None and builder.tls is not None:
+            builder.tls.tls_flows.difference_update(self._part.closing)
+        self._part = None
         waiting = concatenate_rows(*builder.waiting_frames())
         whole = np.where(waiting.fragment_count > 0, -1, waiting.at), waiting.size
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])

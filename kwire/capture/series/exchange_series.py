@@ -31,7 +31,7 @@ class ExchangeSeries(SeriesReader):
         super().__init__(options)
         self._level = level
         self._options = options
-        self._index = StreamIndex("", (), options, keys)
+        self._index = StreamIndex("", (), options, keys, may_get_keys=True)
         self._reader = self._open_reader()
         self._sessions = self._reader.new_sessions(level)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -17,8 +18,8 @@ from kwire.capture.reader import read_series_rows
 from kwire.capture.series.checkpoint import dump_checkpoint, load_checkpoint
 from kwire.capture.series.open_series import open_series
 from kwire.capture.series.series_reader import SeriesReader
-from kwire.capture.tls.key_log import KeyLog
-from tests.support.captures.capture_files import build_pcap, convert_to_ipv6, read_ip_packets
+from kwire.capture.tls.key_log import KeyLog, read_key_logs
+from tests.support.captures.capture_files import CAPTURES, build_pcap, convert_to_ipv6, read_ip_packets
 from tests.support.captures.index_captures import FILES, connection_with_exchanges, request_bytes, response_bytes
 from tests.support.captures.mutated_captures import mutate_capture
 from tests.support.captures.pipeline_state import PipelineState
@@ -67,7 +68,11 @@ def random_series(chance: random.Random) -> Series | None:
 
 
 def rows_of_generators(series: Series) -> list[Row]:
-    state, rows, last_ts = PipelineState(series.level, series.options, KeyLog()), list[Row](), 0
+    state, rows, last_ts = (
+        PipelineState(series.level, series.options, KeyLog(series.options.tls_keylog)),
+        list[Row](),
+        0,
+    )
     for number, packets in enumerate(series.files):
         segments = list(dissect_packets(packets))
         times = [segment.ts for segment in segments if isinstance(segment, Segment)]
@@ -81,7 +86,7 @@ def rows_of_generators(series: Series) -> list[Row]:
 
 def rows_of_columns(series: Series) -> list[Row]:
     """The rows of the reader of the package, with a checkpoint after each file."""
-    level, options, keys = series.level, series.options, KeyLog()
+    level, options, keys = series.level, series.options, KeyLog(series.options.tls_keylog)
     reader, rows, last_ts = open_series(level, options, keys), list[Row](), 0
     for number, packets in enumerate(series.files):
         rows += read_series_rows(reader, str(number), reader.read_file(packets, name=str(number)), level, options)
@@ -106,9 +111,11 @@ def test_damaged_captures_in_several_files_have_the_rows_of_the_generators(seed:
 
 @pytest.mark.parametrize("timeout", [0, 50_000_000])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_what_is_old_expires_as_in_the_generators(file: object, timeout: int) -> None:
+def test_what_is_old_expires_as_in_the_generators(file: Path, timeout: int) -> None:
     packets: Packets = list(read_packets(str(file)))[:400]
-    series = Series(in_files(packets, range(7, len(packets), 7)), timeout, "messages", Options(bodies=False))
+    keys = file.with_suffix(".keys")
+    options = Options(bodies=False, tls_keylog=read_key_logs([keys]) if keys.exists() else "")
+    series = Series(in_files(packets, range(7, len(packets), 7)), timeout, "messages", options)
 
     assert rows_of_columns(series) == rows_of_generators(series)
 
@@ -134,6 +141,21 @@ def test_ports_that_are_used_again_after_a_quiet_time_are_another_connection() -
     rows += rows_of_reader(reader, [list(read_packets(build_pcap(connection.packets)))[len(begun) :]])
 
     assert [row["stream_epoch"] for row in rows if row["status"] == "ok"] == [0, 0, 1]
+
+
+def test_secrets_may_come_after_the_first_files() -> None:
+    begun, encrypted = CAPTURES / "small_share.pcap", CAPTURES / "small_tlskey.pcap"
+    options = Options(tls_keylog=read_key_logs([encrypted.with_suffix(".keys")]))
+    reader = open_series("messages", Options(), KeyLog())
+    for _ in reader.read_file(list(read_packets(str(begun)))[:50]):
+        pass
+    for _ in reader.expire(2**62):
+        pass
+
+    reader = load_checkpoint(dump_checkpoint(reader), options, KeyLog(options.tls_keylog))
+    rows = rows_of_reader(reader, [read_packets(str(encrypted))])
+
+    assert sum(row["tls"] and row["status"] == "ok" for row in rows) == len(rows) > 0
 
 
 @pytest.mark.parametrize("convert", [bytes, convert_to_ipv6], ids=["ipv4", "ipv6"])
