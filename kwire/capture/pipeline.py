@@ -50,7 +50,7 @@ def make_row_builder(
     def build_rows(outcome: Outcome) -> list[Row]:
         """The rows of one outcome."""
         if isinstance(outcome, TrafficRow):
-            return [outcome.row] if outcome.level == level else []
+            return [outcome.row | {"file": file}] if outcome.level == level else []
         if not is_selected(outcome, options):
             # Excluded exchanges may name topics, too.
             learn_topic_names(outcome, names, options.edition)

@@ -27,10 +27,10 @@ from kwire.capture.pipeline import (
 )
 from kwire.capture.progressive_reader import can_be_indexed, progressive_events, stream_events
 from kwire.capture.rows.columns import arrow_schema, level_columns
+from kwire.capture.rows.file_names import assign_file_names
 from kwire.capture.rows.levels import TRAFFIC_LEVELS, options_for_columns, options_for_level
 from kwire.capture.rows.record_batches import selected_columns
 from kwire.capture.rows.reorder_buffer import PartEnded
-from kwire.capture.series.file_names import assign_file_names
 from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
 from kwire.capture.tls.followed_key_log import open_key_log, read_current_secrets
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kwire.capture.model import FlowClosed, Row
     from kwire.capture.progressive_reader import Event
     from kwire.capture.rows.reorder_buffer import LineFormat
-    from kwire.capture.series.checkpoint import PipelineState
+    from kwire.capture.series.series_reader import SeriesReader
 
 __all__ = [
     "collect_topic_names",
@@ -173,14 +173,14 @@ def _read_traffic_rows(source: Source, level: str, options: Options) -> Iterator
 
 
 def read_series_rows(
-    state: PipelineState, file: str, outcomes: Iterable[Outcome], level: str, options: Options
+    series: SeriesReader, file: str, outcomes: Iterable[Outcome], level: str, options: Options
 ) -> Iterator[Row]:
-    """The rows of outcomes of a series of captures, whose topic names and files `state` has.
+    """The rows of outcomes of a series of captures, whose topic names and files its reader has.
 
     Each row names the file in which it begins, or `file` if that is not known.
     """
-    make_rows = make_row_builder(level, file, options, state.names)
-    return assign_file_names(order_rows(merge_issues(outcomes), make_rows), state.files)
+    make_rows = make_row_builder(level, file, options, series.names)
+    return assign_file_names(order_rows(merge_issues(outcomes), make_rows), series.files)
 
 
 def read_batches(

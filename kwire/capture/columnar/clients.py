@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +30,21 @@ _NO_CLIENT = Client()
 _NO_FLOW = Flow(((b"", 0), (b"", 0)), 0, "")
 
 
+@dataclass(slots=True)
+class KnownClients:
+    """What is known of the clients, by flow: the places from which on it is known, and the SASL mechanisms."""
+
+    positions: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    clients: dict[int, list[Client]] = field(default_factory=dict)
+    mechanisms: dict[int, list[tuple[tuple[int, int], str]]] = field(default_factory=dict)
+
+    def forget(self, flows: Iterable[int]) -> None:
+        """Drop what is known of these flows."""
+        for flow in flows:
+            for column in (self.positions, self.clients, self.mechanisms):
+                column.pop(flow, None)
+
+
 class ClientMap:
     """The client of each flow: what is known of it, from which position of the capture on."""
 
@@ -38,9 +53,7 @@ class ClientMap:
         self._selection = selection
         self._decoder = decoder
         self._bodies = bodies
-        self._positions: dict[int, list[tuple[int, int]]] = {}
-        self._clients: dict[int, list[Client]] = {}
-        self._mechanisms: dict[int, list[tuple[tuple[int, int], str]]] = {}
+        self.known = KnownClients()
 
     def add_exchanges(self, parts: Iterable[ExchangeColumns]) -> None:
         """Find the clients that these exchanges show, and those before."""
@@ -57,28 +70,28 @@ class ClientMap:
 
     def client_at(self, flow: int, moment: int, offset: int) -> Client:
         """What is known of the client of a flow at a place, as of `completing_places`."""
-        positions = self._positions.get(flow)
+        positions = self.known.positions.get(flow)
         if positions is None:
             return _NO_CLIENT
         at = bisect_right(positions, (moment, offset)) - 1
-        return self._clients[flow][at] if at >= 0 else _NO_CLIENT
+        return self.known.clients[flow][at] if at >= 0 else _NO_CLIENT
 
     def mechanism_at(self, flow: int, moment: int, offset: int) -> str | None:
         """The SASL mechanism that a flow names before the request at a place."""
-        mechanisms = self._mechanisms.get(flow, [])
+        mechanisms = self.known.mechanisms.get(flow, [])
         at = bisect_left(mechanisms, (moment, offset), key=itemgetter(0)) - 1
         return mechanisms[at][1] if at >= 0 else None
 
     def single_client(self, flow: int) -> tuple[Client, tuple[int, int]]:
         """The first client of a flow, and the place from which on it is known; (-1, -1) if the client changes."""
-        clients = self._clients.get(flow)
+        clients = self.known.clients.get(flow)
         if clients is None:
             return _NO_CLIENT, (0, 0)
-        return clients[0], self._positions[flow][0] if len(clients) == 1 else (-1, -1)
+        return clients[0], self.known.positions[flow][0] if len(clients) == 1 else (-1, -1)
 
     def _track_client(self, flow: int, rows: list[_IdentifyingExchange]) -> None:
-        client = self._clients[flow][-1] if flow in self._clients else _NO_CLIENT
-        mechanism = self._mechanisms[flow][-1][1] if flow in self._mechanisms else None
+        client = self.known.clients[flow][-1] if flow in self.known.clients else _NO_CLIENT
+        mechanism = self.known.mechanisms[flow][-1][1] if flow in self.known.mechanisms else None
         for position, api_key, request_range, response_range, completing_place in rows:
             frame = self._read_frame(request_range, is_request=True)
             if api_key < 0:
@@ -94,7 +107,7 @@ class ClientMap:
                 continue
             if api_key == _SASL_HANDSHAKE:
                 mechanism = str(getattr(body, "mechanism", ""))
-                found = self._mechanisms.setdefault(flow, [])
+                found = self.known.mechanisms.setdefault(flow, [])
                 # A request is found again with its response.
                 found += [(position, mechanism)] if (position, mechanism) not in found[-1:] else []
             elif api_key == API_VERSIONS and request.version >= 3:
@@ -109,9 +122,9 @@ class ClientMap:
                     self._add_client(flow, completing_place, client)
 
     def _add_client(self, flow: int, position: tuple[int, int], client: Client) -> None:
-        clients = self._clients.setdefault(flow, [])
+        clients = self.known.clients.setdefault(flow, [])
         if not clients or clients[-1] != client:
-            self._positions.setdefault(flow, []).append(position)
+            self.known.positions.setdefault(flow, []).append(position)
             clients.append(client)
 
     def _read_frame(self, frame_range: _FrameRange, *, is_request: bool) -> Frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.capture.columnar.clients import completing_places
-from kwire.capture.index.flows.message_columns import DROPPED, DUPLICATE, TOKEN
+from kwire.capture.index.flows.message_columns import DROPPED, DUPLICATE, EXPIRED, TOKEN
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.exchange_pairing import (
     NO_RESPONSE_REASONS,
@@ -17,7 +17,7 @@ from kwire.capture.kafka.message_decoder import MessageDecoder
 from kwire.capture.model import Flow, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kwire.capture.columnar.body_reader import BodyReader
     from kwire.capture.columnar.clients import ClientMap
@@ -75,9 +75,14 @@ class ExchangeBuilder:
                 response = self._decoder.decode_response(frame, request)
                 response.order_ok = bool(order_ok)
         elif expects_response:
-            reason = "many" if marks & DROPPED else self._index.flow(number).end_reason
-            request.add_issue("no_response", NO_RESPONSE_REASONS[reason])
+            request.add_issue("no_response", NO_RESPONSE_REASONS[self._missing_reason(number, marks)])
         return Exchange(flow, client, request, response)
+
+    def _missing_reason(self, number: int, marks: int) -> str:
+        """Why a request of a flow has no response, as a key of `NO_RESPONSE_REASONS`."""
+        if marks & (DROPPED | EXPIRED):
+            return "many" if marks & DROPPED else "expired"
+        return self._index.flow(number).end_reason
 
     def _with_file_packets(self, frames: FrameColumns) -> FrameColumns:
         return frames._replace(packet=self._index.file_packet_numbers(frames.packet))
@@ -87,6 +92,11 @@ class ExchangeBuilder:
         data = self._bodies.read_frame(at, fragment_count, size)
         damage = self._bodies.find_damage(at, fragment_count, size) if len(data) < size else None
         return Frame(flow, is_request, ts, end_ts, offset, size, data, damage[0] if damage else None, packet)
+
+    def forget(self, flows: Iterable[int]) -> None:
+        """Drop these flows, which are not read again."""
+        for number in flows:
+            self._flows.pop(number, None)
 
     def build_flow(self, number: int) -> Flow:
         """A flow by its number."""

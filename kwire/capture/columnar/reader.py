@@ -6,7 +6,7 @@ conditions. `outcomes` has all exchanges as objects, for rows that columns canno
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from heapq import merge
 from operator import attrgetter, itemgetter
@@ -38,7 +38,7 @@ from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.model import Flow, FlowClosed, NonKafkaConnection, StreamGap
 from kwire.capture.optional_dependencies import require_cryptography
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_outcomes, order_rows
-from kwire.capture.series.file_names import assign_file_names
+from kwire.capture.rows.file_names import assign_file_names
 from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
@@ -95,15 +95,19 @@ class ColumnarReader:
         if "bodies" in self.__dict__:
             self.bodies.close()
 
-    def read_parts(self) -> Iterator[tuple[int, ExchangeColumns]]:
-        """The exchanges of all parts, each with the number of its part."""
-        for part in self.index.parts():
+    def read_parts(self, parts: Iterable[int] | None = None) -> Iterator[tuple[int, ExchangeColumns]]:
+        """The exchanges of all parts, or of these, each with the number of its part."""
+        for part in self.index.parts() if parts is None else parts:
             if self.index.is_stream:
                 waiting = self.index.waiting_requests()
                 missing = missing_responses(len(waiting.number))
                 pending = ExchangeColumns(waiting, missing, missing.correlation_id)
                 self.clients.add_exchanges((self.index.read_exchanges(part), pending))
             yield part, self.read_exchanges(part)
+            if isinstance(self.index, StreamIndex):
+                closed = self.index.latest.closing
+                self.clients.known.forget(closed)
+                self.exchange_builder.forget(closed)
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges of the chosen flows in one part."""
@@ -121,12 +125,22 @@ class ColumnarReader:
         Args: issues: whether those of the capture are included. selects: whether exchanges are left out that the
         options exclude, if they are not needed otherwise.
         """
-        return map(itemgetter(1), self.completed_outcomes(level, issues=issues, selects=selects))
+        found = self.outcomes_of_parts(self.new_sessions(level), None, issues=issues, selects=selects)
+        return map(itemgetter(1), found)
 
     def completed_outcomes(self, level: str, *, issues: bool, selects: bool = True) -> Iterator[tuple[int, Outcome]]:
         """The same, each with the packet that completed it."""
-        sessions = SessionTracker() if self.options.sessions and level == "messages" else None
-        for part, exchanges in self.read_parts():
+        return self.outcomes_of_parts(self.new_sessions(level), None, issues=issues, selects=selects)
+
+    def new_sessions(self, level: str) -> SessionTracker | None:
+        """Tracks the sessions for a level whose rows have them."""
+        return SessionTracker() if self.options.sessions and level == "messages" else None
+
+    def outcomes_of_parts(
+        self, sessions: SessionTracker | None, parts: Iterable[int] | None, *, issues: bool, selects: bool = True
+    ) -> Iterator[tuple[int, Outcome]]:
+        """As `completed_outcomes`. Args: parts: None for all. sessions: those of earlier parts."""
+        for part, exchanges in self.read_parts(parts):
             built = self.exchange_builder.build_exchanges(self._needed_exchanges(exchanges) if selects else exchanges)
             for number, outcome in self._merge_numbered(part, built, issues=issues):
                 if sessions is not None and isinstance(outcome, Exchange):

@@ -8,7 +8,7 @@ open. All others are dropped with their part.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ import numpy as np
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows
 from kwire.capture.index.flows.frame_columns import FrameColumns
 from kwire.capture.index.flows.undecided_flows import KAFKA
-from kwire.capture.index.stream_index import Packets, StreamIndex
+from kwire.capture.index.scan.stream_headers import HeaderBatch, Packets
+from kwire.capture.index.stream_index import StreamIndex
 from kwire.capture.model import Packet
 from kwire.capture.options import Options
 from kwire.capture.tcp.flags import SYN
@@ -64,6 +65,8 @@ class PacketIndex(StreamIndex):
         """Args: as for `StreamIndex`."""
         super().__init__(file, packets, options, keys)
         self.kept: dict[int, KeptPacket] = {}
+        # Packets that were read and belong to no part yet.
+        self._arrived: list[Packet] = []
         # By side and sequence number; and those of streams whose start is not known, with numbers as sent.
         self._rows = self._unplaced = _NO_ROWS
         self._size_max = 0
@@ -71,12 +74,24 @@ class PacketIndex(StreamIndex):
         # By side, where the last frame that was found ends.
         self._frame_ends = NO_NUMBERS
 
-    def add_packets(self, packets: Sequence[Packet]) -> None:
-        """Add the packets of the next part, at least one."""
+    def read_file(self, packets: Packets) -> Iterator[int]:
+        """Read the packets of one file; the numbers of their parts."""
+        return super().read_file(self._note_arrivals(packets))
+
+    def _note_arrivals(self, packets: Packets) -> Packets:
+        for item in packets:
+            if isinstance(item, Packet):
+                self._arrived.append(item)
+            yield item
+
+    def _add_batch(self, batch: HeaderBatch) -> None:
+        """Add packets as the next part."""
         if self.kept:
             self._drop_packets()
-        self.kept.update(enumerate(map(KeptPacket, packets), self.packet_count + 1))
-        super().add_packets(packets)
+        packets = self._arrived[: len(batch.numbers)]
+        del self._arrived[: len(packets)]
+        self.kept.update(zip(batch.numbers.tolist(), map(KeptPacket, packets), strict=True))
+        super()._add_batch(batch)
         headers, flow, replaced = self.latest.headers, self.latest.divided.flow, self.latest.divided.replaced
         begins = np.zeros(len(self.table) + 1, dtype=np.int64)
         for connection in replaced:

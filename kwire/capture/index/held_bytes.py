@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,12 @@ class HeldBytes:
         self._base, self._data = self.end, b""
         if sum(len(part) for part in parts if isinstance(part, bytes)) > _MEMORY_SIZE_MAX:
             self._move_to_file()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All bytes, also those in the file."""
+        sizes = (len(part) if isinstance(part, bytes) else part[0] for part in self._parts)
+        parts = [self.read(begin, size) for begin, size in zip(self._begins, sizes, strict=True)]
+        return {**vars(self), "_parts": parts, "_file": None}
 
     def _move_to_file(self) -> None:
         """Move what is kept to a new file, which has no name."""

@@ -6,9 +6,8 @@ of their fragments. `parts` reads the capture; a part must be read before the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +23,8 @@ from kwire.capture.index.flows.other_connections import OtherConnection
 from kwire.capture.index.held_bytes import HeldBytes
 from kwire.capture.index.held_fragments import HeldColumn, HeldFragments
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
-from kwire.capture.index.scan.header_pass import HeaderPass
 from kwire.capture.index.scan.packet_headers import LINK_NAMES, NO_HEADERS, PacketHeaders, endpoints_of_words
-from kwire.capture.index.scan.packet_spans import span_of_packets
-from kwire.capture.index.scan.spans import SPAN_SIZE, RecordPosition, ScanState, Span
+from kwire.capture.index.scan.stream_headers import HeaderBatch, Packets, StreamHeaders
 from kwire.capture.index.stored_payload import Extent, ReadableFile
 from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.index.streams.flow_closing import FlowEnd
@@ -35,15 +32,12 @@ from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
 from kwire.capture.kafka.client_detection import DetectionSettings
 from kwire.capture.kafka.detection import may_decrypt
-from kwire.capture.merged_issues import MergedIssues
-from kwire.capture.model import CaptureIssue, Endpoint, NoPacket, Packet
+from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 
-# The packets of a part: the first parts are small, so that their rows come soon.
-_COUNT_FIRST, _COUNT_MAX = 1_000, 128_000
-
-Packets = Iterable[Span | Packet | CaptureIssue | NoPacket]
+# What is not pickled.
+_OF_ONE_FILE = frozenset({"_packets", "_part", "columns", "select_packets"})
 
 
 class StreamPart(NamedTuple):
@@ -70,116 +64,114 @@ class StreamPart(NamedTuple):
 
 
 class StreamIndex(Index):
-    """The index of a stream of packets."""
+    """The index of a stream of packets. It can be pickled between files, when no part is read any more."""
 
     is_stream = is_built_for_reader = True
+    select_packets: Callable[[PacketHeaders], PacketHeaders] | None = None
+    """Returns those of the packets of a span that are read; None reads all."""
 
-    def __init__(self, file: str, packets: Packets, options: Options, keys: KeyLog) -> None:
-        """Args: file: the value of that column. packets: in spans or one by one, with markers before waits.
-        keys: the secrets of TLS connections.
+    def __init__(
+        self, file: str, packets: Packets, options: Options, keys: KeyLog, *, may_get_keys: bool = False
+    ) -> None:
+        """Args: file: the value of that column. packets: in spans or one by one, with markers before waits. keys: the
+        secrets of TLS connections. may_get_keys: whether later files may have the first ones.
         """
         self._file = file
         self._packets = packets
         self._options = options
         self._keys = keys
+        self._may_get_keys = may_get_keys
         self._bytes = HeldBytes()
         self._fragments = HeldFragments()
-        self._headers = HeaderPass()
+        self._headers = StreamHeaders()
         self._pairs = EndpointPairs()
         self._builder: FlowBuilder | None = None
         self._part: StreamPart | None = None
         self._extent: Extent = (0, 0)
         self._ranks: dict[FlowKey, int] = {}
-        # Where the numbers of packets begin again, as in the next file of a series: here, and in that file.
-        self._number_starts: tuple[list[int], list[int]] = [1], [1]
         self.source = b""
         self.columns = Columns()
         self.size = self.mtime_ns = self.packet_count = self.first_ts = self.last_ts = 0
         self.client_ids: list[str] = []
-        self._issues = MergedIssues()
         self.issues = []
 
     # Reading the capture
 
     def parts(self) -> Iterator[int]:
         """Read the capture; the numbers of its parts."""
-        for number, packets in enumerate(self._read_batches()):
-            if isinstance(packets, Span):
-                self.add_span(packets)
-            else:
-                self.add_packets(packets)
-            yield number
+        yield from self.read_file(self._packets)
+        self.issues += self.end_file()
         self.add_end()
         yield UNANSWERED_PART
 
-    def _read_batches(self) -> Iterator[Span | list[Packet]]:
-        """The packets of each part: those that are available, up to the limits."""
-        batch: list[Packet] = []
-        size, count_max = 0, _COUNT_FIRST
-        for item in self._packets:
-            if isinstance(item, Packet):
-                batch.append(item)
-                size += len(item.data)
-                if len(batch) < count_max and size < SPAN_SIZE:
-                    continue
-                count_max = min(2 * count_max, _COUNT_MAX)
-            elif isinstance(item, CaptureIssue):
-                self._issues.add(self.packet_count + len(batch), item)
-                continue
-            if batch:
-                yield batch
-                batch, size = [], 0
-            if isinstance(item, Span):
-                yield item
-        if batch:
-            yield batch
+    def read_file(self, packets: Packets) -> Iterator[int]:
+        """Read the packets of one file; the numbers of their parts. `end_file` must follow."""
+        for number, batch in enumerate(self._headers.read_batches(packets)):
+            self._add_batch(batch)
+            yield number
 
-    def add_packets(self, packets: Sequence[Packet]) -> None:
-        """Add the packets of the next part, at least one."""
-        self.add_span(span_of_packets(packets))
+    def add_packets(self, packets: Packets) -> None:
+        """Add packets of one file as the next part, or several if they are many."""
+        for _ in self.read_file(packets):
+            pass
 
-    def add_span(self, span: Span) -> None:
-        """Add the packets of the next part, with their numbers in their file."""
-        builder, data = self._drop_part(), self._bytes
-        numbers = np.arange(self.packet_count + 1, self.packet_count + 1 + len(span.number))
-        self._note_numbers(numbers, span.number)
-        span = replace(span, base=data.end, number=numbers)
-        self.packet_count += len(numbers)
-        self.last_ts = max(self.last_ts, int(span.ts.max()))
-        data.add_span(span.data)
-        self._headers.stored_at = data.end
-        headers = self._headers.read_span(span)
-        data.append(self._headers.take_stored())
-        pair = self._pairs.number_pairs(headers.ends)
-        window = FileWindow(span.base, data.read(span.base, data.end - span.base))
-        self._set_part(builder.add_span(headers, pair, window, plain_at=data.end), span.base, headers, pair)
+    def add_headers(self, batch: HeaderBatch) -> None:
+        """Add packets whose headers were read elsewhere, at least one, as the next part."""
+        self._headers.note_batch(batch)
+        self._add_batch(batch)
+
+    def end_file(self) -> list[tuple[int, CaptureIssue]]:
+        """The issues of the file that ends, each with the number of the packet at which it was found."""
+        return self._headers.end_file()
+
+    def expire(self, before_ts: int) -> None:
+        """Close the connections without a packet since a time, and complete older messages that wait, as a part."""
+        builder, begin = self.drop_part(), self._bytes.end
+        self._bytes.add_span(b"")
+        result = builder.expire(before_ts, self.packet_count + 1, plain_at=begin)
+        self._set_part(result, begin, NO_HEADERS, NO_NUMBERS)
 
     def add_end(self) -> None:
         """The capture ends: what is left of all connections is the last part."""
-        builder, begin = self._drop_part(), self._bytes.end
-        state = ScanState(RecordPosition(0), self.packet_count)
-        for number, issue in self._headers.close(state, self._issues.numbered):
-            in_file = int(self.file_packet_numbers(np.array([issue.packet], dtype=np.int64))[0])
-            self.issues.append((number, issue._replace(packet=in_file) if issue.packet else issue))
+        builder, begin = self.drop_part(), self._bytes.end
         self._bytes.add_span(b"")
         self._set_part(builder.finish_flows(plain_at=begin), begin, NO_HEADERS, NO_NUMBERS)
+
+    @property
+    def has_packets(self) -> bool:
+        """Whether any packet was added."""
+        return self._builder is not None
 
     def _open_builder(self) -> FlowBuilder:
         """Only with the first packets it is known whether the capture may have secrets."""
         settings = DetectionSettings(self._options.ports, self._options.frame_size_max)
-        secrets = self._keys if may_decrypt(self._keys) else None
+        secrets = self._keys if self._may_get_keys or may_decrypt(self._keys) else None
         builder = self._builder = FlowBuilder(self._bytes.read, self.find_ends, settings, secrets=secrets)
         self.client_ids = builder.client_ids
         self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
         return builder
 
-    def _drop_part(self) -> FlowBuilder:
+    def drop_part(self) -> FlowBuilder:
         """Drop what only the latest part needed; return the builder of the next one."""
         builder = self._builder or self._open_builder()
+        if self._part is not None and builder.tls is not None:
+            builder.tls.tls_flows.difference_update(self._part.closing)
+        self._part = None
         waiting = concatenate_rows(*builder.waiting_frames())
         whole = np.where(waiting.fragment_count > 0, -1, waiting.at), waiting.size
         self._bytes.keep([*builder.held_ranges(), whole, *self._fragments.keep(waiting)])
         return builder
+
+    def _add_batch(self, batch: HeaderBatch) -> None:
+        """Add packets as the next part."""
+        builder, base = self.drop_part(), self._bytes.end
+        self.packet_count, self.last_ts = self._headers.packet_count, self._headers.last_ts
+        self._bytes.add_span(batch.data)
+        headers = batch.headers if self.select_packets is None else self.select_packets(batch.headers)
+        headers = headers._replace(at=headers.at + base)
+        pair = self._pairs.number_pairs(headers.ends)
+        result = builder.add_span(headers, pair, FileWindow(base, batch.data), plain_at=self._bytes.end)
+        self._set_part(result, base, headers, pair)
 
     def _set_part(self, result: SpanResult, begin: int, headers: PacketHeaders, pair: Ints) -> None:
         """The latest part has this result; its bytes begin at a position. Args: headers, pair: as in `StreamPart`."""
@@ -202,13 +194,16 @@ class StreamIndex(Index):
         )
         self._extent = begin, self._bytes.end - begin
 
-    def _note_numbers(self, numbers: Ints, in_files: Ints) -> None:
-        """Note the numbers that packets have in their files."""
-        starts, file_starts = self._number_starts
-        shift = np.append(starts[-1] - file_starts[-1], numbers - in_files)
-        for at in np.nonzero(np.diff(shift))[0].tolist():
-            starts.append(int(numbers[at]))
-            file_starts.append(int(in_files[at]))
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what later files need."""
+        state = {name: value for name, value in vars(self).items() if name not in _OF_ONE_FILE}
+        return type(self), (self._file, (), self._options, self._keys), state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what `__reduce__` returned."""
+        vars(self).update(state)
+        self._packets, self._part = (), None
+        self.columns = Columns()
 
     def find_ends(self, pair: int) -> tuple[Endpoint, Endpoint]:
         """The endpoints of a pair, by its number."""
@@ -260,9 +255,7 @@ class StreamIndex(Index):
 
     def file_packet_numbers(self, numbers: Ints) -> Ints:
         """Convert packet numbers of the stream to those of the file that contains the packet; -1 stays."""
-        starts, file_starts = (np.array(column, dtype=np.int64) for column in self._number_starts)
-        at = np.maximum(np.searchsorted(starts, numbers, "right") - 1, 0)
-        return np.where(numbers < 0, numbers, numbers - starts[at] + file_starts[at])
+        return self._headers.file_packet_numbers(numbers)
 
     def read_exchanges(self, part: int) -> ExchangeColumns:
         """The exchanges that the latest part completes."""

@@ -1,1 +1,4 @@
-"""Captures that continue each other: checkpoints between files, file names, topic names found late."""
+"""Captures that continue each other: their readers, checkpoints between files, topic names found late.
+
+`open_series` returns the reader of a level, which `series_reader` describes.
+"""

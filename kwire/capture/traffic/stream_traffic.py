@@ -39,10 +39,16 @@ class StreamTraffic:
 
     def read_part(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows that the latest part completes. Args: part: its number."""
-        index, latest = self._index, self._index.latest
-        others = {row.flow: row.kind for row in latest.others}
-        numbers = index.file_packet_numbers
-        facts = StagedFacts(index.table, others, index.find_ends, numbers, tls_flows=index.tls_flows)
+        latest = self._index.latest
         if part >= 0:
-            return self._batches.add_span(latest.headers, latest.pair, latest.divided, facts)
-        return self._batches.finish(latest.divided, facts)
+            return self._batches.add_span(latest.headers, latest.pair, latest.divided, self._facts())
+        return self._batches.finish(latest.divided, self._facts())
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The rows of connections that are closed and wait for others before them."""
+        return self._batches.flush(self._facts())
+
+    def _facts(self) -> StagedFacts:
+        index = self._index
+        others = {row.flow: row.kind for row in index.latest.others}
+        return StagedFacts(index.table, others, index.find_ends, index.file_packet_numbers, tls_flows=index.tls_flows)

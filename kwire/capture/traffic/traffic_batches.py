@@ -48,5 +48,9 @@ class TrafficBatches:
     def finish(self, span: DividedSpan, facts: ConnectionFacts) -> Iterator[pa.RecordBatch]:
         """The end of the capture. Args: span: what it completes, without packets."""
         yield from self.add_span(NO_HEADERS, NO_NUMBERS, span, facts)
+        yield from self.flush(facts)
+
+    def flush(self, facts: ConnectionFacts) -> Iterator[pa.RecordBatch]:
+        """The rows of connections that are closed and wait for others before them."""
         if self._flows is not None:
             yield from self._flows.finish(facts)

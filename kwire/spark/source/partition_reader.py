@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kwire.capture.model import CaptureError, CaptureIssue, Segment
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.model import CaptureError
 from kwire.capture.reader import read_batches, read_flow_batches, read_series_rows
 from kwire.capture.rows.record_batches import to_record_batches
-from kwire.capture.segment_scan import scan_segments
-from kwire.capture.series.checkpoint import PipelineState
+from kwire.capture.series.open_series import open_series
 from kwire.capture.tls.key_log import KeyLog
 from kwire.spark.source.host_partitioning import host_partition
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kwire.capture.model import Row
-    from kwire.capture.options import Options
     from kwire.spark.source.plan import ScanTask
     from kwire.spark.source.scan_request import ScanRequest
 
@@ -87,24 +86,12 @@ def _read_flows(task: ScanTask, scan_request: ScanRequest, cache: str | None) ->
 
 def _read_host_share(task: ScanTask, scan_request: ScanRequest) -> Iterator[Row]:
     options, keys = scan_request.reader_options, KeyLog(scan_request.options.tls_keylog)
-    pipeline = PipelineState(scan_request.level, options, keys)
-    outcomes = chain(pipeline.outcomes(_host_share_segments(task, pipeline, options, keys)), pipeline.close())
-    return read_series_rows(pipeline, task.files[0], outcomes, scan_request.level, options)
-
-
-def _host_share_segments(
-    task: ScanTask, pipeline: PipelineState, options: Options, keys: KeyLog
-) -> Iterator[Segment | CaptureIssue]:
+    series = open_series(scan_request.level, options, keys)
     number, count = task.hosts
-    for file in task.files:
-        is_first = True
-        for segment in scan_segments(file, options, keys):
-            if isinstance(segment, CaptureIssue):
-                if task.emits_issues:
-                    yield segment
-                continue
-            if is_first:
-                pipeline.files.append((segment.ts, file))
-                is_first = False
-            if host_partition(segment.source[0], segment.target[0], count) == number:
-                yield segment
+    series.select_hosts(lambda host, other: host_partition(host, other, count) == number)
+    files = (
+        series.read_file(read_packets(file, keys, options.unpacked_size_max), name=file, issues=task.emits_issues)
+        for file in task.files
+    )
+    outcomes = chain(chain.from_iterable(files), series.close())
+    return read_series_rows(series, task.files[0], outcomes, scan_request.level, options)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kwire.capture import index
-from kwire.capture.model import CaptureError, CaptureIssue, Segment
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.model import CaptureError, CaptureIssue
 from kwire.capture.reader import read_series_rows
-from kwire.capture.segment_scan import scan_segments
-from kwire.capture.series.checkpoint import InvalidCheckpoint, PipelineState, dump_checkpoint, load_checkpoint
+from kwire.capture.series.checkpoint import InvalidCheckpoint, dump_checkpoint, load_checkpoint
+from kwire.capture.series.open_series import open_series
 from kwire.capture.tls.key_log import KeyLog
 from kwire.spark.source.capture_times import first_packet_ts
 from kwire.spark.source.host_partitioning import host_partition
@@ -24,9 +24,9 @@ from kwire.spark.streaming.stream_state import InvalidStreamState, StreamState
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kwire.capture.files.source import Source
     from kwire.capture.kafka.exchange import Outcome
     from kwire.capture.model import Row
+    from kwire.capture.series.series_reader import SeriesReader
     from kwire.spark.source.options import StreamOptions
     from kwire.spark.source.scan_request import ScanRequest
     from kwire.spark.streaming.stream_state import Batch, PlannedFile
@@ -71,7 +71,7 @@ class _StreamTaskReader:
         self._reader_options = scan_request.reader_options
         self._stream_options = stream_options
         self._keys = KeyLog(self._reader_options.tls_keylog)
-        self._pipeline = self._new_pipeline()
+        self._series = self._open_series()
         self._last_ts = 0
 
     def restore_checkpoint(self, number: int) -> None:
@@ -81,14 +81,15 @@ class _StreamTaskReader:
         folder = self._stream_options.state
         try:
             content = stream_state.read_checkpoint_file(folder, number, self._task)
-            self._pipeline = load_checkpoint(content, self._reader_options, self._keys)
+            self._series = load_checkpoint(content, self._reader_options, self._keys)
         except InvalidCheckpoint as error:
             raise InvalidStreamState(f"{folder}: {error}; use another state folder and checkpoint") from error
+        self._series.select_hosts(self._reads_hosts)
 
     def store_checkpoint(self, number: int) -> None:
         """Store the connections that are open now, at the end of this batch."""
-        self._pipeline.forget_files(self._last_ts - self._stream_options.timeout_ns)
-        content = dump_checkpoint(self._pipeline)
+        self._series.forget_files(self._last_ts - self._stream_options.timeout_ns)
+        content = dump_checkpoint(self._series)
         stream_state.write_checkpoint_file(self._stream_options.state, number, self._task, content)
 
     def read_batches(self, batches: Iterable[Batch]) -> Iterator[Row]:
@@ -98,39 +99,39 @@ class _StreamTaskReader:
                 yield from self._file_issue(file.path, "file_grew", f"it was read before it got {file.size} bytes long")
             for planned in batch.files:
                 yield from self._read_late_file(planned) if planned.is_late else self._read_file(planned)
-            expired = self._pipeline.expire(self._last_ts - self._stream_options.timeout_ns)
-            yield from self._build_rows(self._pipeline, "", expired)
+            expired = self._series.expire(self._last_ts - self._stream_options.timeout_ns)
+            yield from self._build_rows(self._series, "", expired)
 
     def _read_file(self, file: PlannedFile) -> Iterator[Row]:
         if file.first_ts:
-            self._pipeline.files.append((file.first_ts, file.path))
-        return self._build_rows(self._pipeline, file.path, self._pipeline.outcomes(self._file_segments(file)))
+            self._series.files.append((file.first_ts, file.path))
+        return self._build_rows(self._series, file.path, self._file_outcomes(self._series, file))
 
     def _read_late_file(self, file: PlannedFile) -> Iterator[Row]:
         """Its packets precede those that were read already: its connections are read on their own."""
         detail = "it begins before files that were read already: it is read alone"
         yield from self._file_issue(file.path, "file_late", detail)
-        pipeline = self._new_pipeline()
-        pipeline.files.append((file.first_ts, file.path))
-        outcomes = chain(pipeline.outcomes(self._file_segments(file)), pipeline.close())
-        yield from self._build_rows(pipeline, file.path, outcomes)
+        series = self._open_series()
+        series.files.append((file.first_ts, file.path))
+        outcomes = chain(self._file_outcomes(series, file), series.close())
+        yield from self._build_rows(series, file.path, outcomes)
 
     def _file_issue(self, path: str, kind: str, detail: str) -> Iterator[Row]:
         """A row about a file, only from the first task."""
         if self._task == 0:
-            yield from self._build_rows(self._new_pipeline(), path, [CaptureIssue(kind, detail, 0, self._last_ts)])
+            yield from self._build_rows(self._open_series(), path, [CaptureIssue(kind, detail, 0, self._last_ts)])
 
-    def _build_rows(self, pipeline: PipelineState, file: str, outcomes: Iterable[Outcome]) -> Iterator[Row]:
-        return read_series_rows(pipeline, file, outcomes, self._level, self._reader_options)
+    def _build_rows(self, series: SeriesReader, file: str, outcomes: Iterable[Outcome]) -> Iterator[Row]:
+        return read_series_rows(series, file, outcomes, self._level, self._reader_options)
 
-    def _file_segments(self, file: PlannedFile) -> Iterator[Segment | CaptureIssue]:
-        """The segments of this task's hosts; the first task also emits the issues that belong to no connection."""
+    def _file_outcomes(self, series: SeriesReader, file: PlannedFile) -> Iterator[Outcome]:
+        """The outcomes of this task's hosts; the first task also emits the issues that belong to no connection."""
         try:
             if first_packet_ts(file.path) != file.first_ts and os.path.exists(file.path):
                 # The file that has the name now is read by a batch of its own.
                 yield self._file_gone("another capture got its name")
                 return
-            yield from self._read_segments(file)
+            yield from self._read_packets(series, file)
         except CaptureError as error:
             if self._task == 0:
                 yield CaptureIssue("file_unreadable", str(error), 0, self._last_ts)
@@ -139,43 +140,25 @@ class _StreamTaskReader:
                 raise
             yield self._file_gone("it was removed")
 
+    def _read_packets(self, series: SeriesReader, file: PlannedFile) -> Iterator[Outcome]:
+        """Read the file up to its size when the batch was planned: all tasks and repeated runs read the same."""
+        size_max = self._reader_options.unpacked_size_max
+        with open(file.path, "rb") as opened:
+            packets = read_packets(FilePrefix(opened, file.size), self._keys, size_max)
+            try:
+                yield from series.read_file(packets, issues=self._task == 0)
+            finally:
+                self._last_ts = max(self._last_ts, series.last_ts)
+
     def _file_gone(self, reason: str) -> CaptureIssue:
         # Each task emits it: a file may be removed after some tasks have read it, and tasks do not share that.
         share = f"the connections of task {self._task + 1} of {self._stream_options.tasks}"
         return CaptureIssue("file_gone", f"{reason} before {share} were read", 0, self._last_ts)
 
-    def _read_segments(self, file: PlannedFile) -> Iterator[Segment | CaptureIssue]:
-        """Read the file up to its size when the batch was planned: all tasks and repeated runs read the same."""
-        try:
-            file_index = index.build_index(file.path) if os.stat(file.path).st_size == file.size else None
-        except index.NotIndexed:
-            file_index = None
-        if file_index is not None and file_index.size == file.size:
-            yield from self._indexed_segments(file_index)
-            return
-        with open(file.path, "rb") as opened:
-            yield from self._scanned_segments(FilePrefix(opened, file.size))
-
-    def _indexed_segments(self, file_index: index.Index) -> Iterator[Segment | CaptureIssue]:
-        """Segments by index: payload of other tasks' connections is not read."""
-        self._keys.add_lines(file_index.secrets)
-        self._last_ts = max([self._last_ts, *(flow.last_ts for flow in file_index.flows)])
-        keys = [flow.key for flow in file_index.flows if self._reads_hosts(flow.key[0][0], flow.key[1][0])]
-        yield from index.read_segments([file_index], keys, issues=self._task == 0)
-
-    def _scanned_segments(self, source: Source) -> Iterator[Segment | CaptureIssue]:
-        """Segments by a scan of all packets: of a compressed file, or one that is longer now."""
-        for segment in scan_segments(source, self._reader_options, self._keys):
-            if isinstance(segment, CaptureIssue):
-                if self._task == 0:
-                    yield segment
-                continue
-            self._last_ts = max(self._last_ts, segment.ts)
-            if self._reads_hosts(segment.source[0], segment.target[0]):
-                yield segment
-
     def _reads_hosts(self, host: bytes, other: bytes) -> bool:
         return host_partition(host, other, self._stream_options.tasks) == self._task
 
-    def _new_pipeline(self) -> PipelineState:
-        return PipelineState(self._level, self._reader_options, self._keys)
+    def _open_series(self) -> SeriesReader:
+        series = open_series(self._level, self._reader_options, self._keys)
+        series.select_hosts(self._reads_hosts)
+        return series

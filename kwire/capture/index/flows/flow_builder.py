@@ -25,7 +25,7 @@ from kwire.capture.index.flows.frame_columns import (
 )
 from kwire.capture.index.flows.frame_headers import ClientIdTable, HeaderReader
 from kwire.capture.index.flows.frame_scan import FrameScanner
-from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns
+from kwire.capture.index.flows.message_columns import ExchangeColumns, RequestColumns, concatenate_exchanges
 from kwire.capture.index.flows.other_connections import OtherConnection, sort_connections
 from kwire.capture.index.flows.pairing import RequestPairing
 from kwire.capture.index.flows.pending_requests import PendingRequests
@@ -34,7 +34,8 @@ from kwire.capture.index.flows.undecided_flows import FindEnds, UndecidedFlows
 from kwire.capture.index.flows.waiting_limits import WAITING_MAX
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams import stream_pieces
-from kwire.capture.index.streams.connections import Connections, DividedSpan
+from kwire.capture.index.streams.connections import DividedSpan
+from kwire.capture.index.streams.expiring_connections import ExpiringConnections
 from kwire.capture.index.streams.flow_closing import FlowEnd, PacketTimes
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.reassembly import BUFFERED_TOTAL_MAX
@@ -95,7 +96,7 @@ class FlowBuilder:
         if self.tls is not None:
             read = self._read
         self._fragments = FragmentBuffer()
-        self._connections = Connections(flows)
+        self._connections = ExpiringConnections(flows)
         self._request_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=True)
         self._response_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=False)
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
@@ -125,6 +126,16 @@ class FlowBuilder:
         """
         times = times or PacketTimes(headers.number, headers.ts)
         return self._read_streams(self._connections.divide_packets(headers, pair, times), window, plain_at)
+
+    def expire(self, before_ts: int, number: int, *, plain_at: int = 0) -> SpanResult:
+        """Close the connections without a packet since a time, then complete older messages that wait.
+
+        Args: number: of the next packet. plain_at: as in `add_span`.
+        """
+        divided = DividedSpan(self._connections.expire(before_ts, number), NO_NUMBERS, [])
+        result = self._read_streams(divided, FileWindow(plain_at, b""), plain_at)
+        expired = self._pairing.expire(before_ts, number)
+        return result._replace(exchanges=concatenate_exchanges([result.exchanges, expired]))
 
     def finish_flows(self, *, plain_at: int = 0) -> SpanResult:
         """The end of the capture: what is left of all flows that are open."""

@@ -12,9 +12,9 @@ from kwire.capture.index.flows.frame_columns import FrameColumns
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, CLOSED_EXCHANGES, PHASE_MASK
 
 DAMAGED = -2
-DUPLICATE, DROPPED, TOKEN = 1, 2, 4
+DUPLICATE, DROPPED, TOKEN, EXPIRED = 1, 2, 4, 8
 """Marks of requests: another one of the correlation id was open; too many were open, so that this one waits no more for
-its response; a SASL token without a header."""
+its response; a SASL token without a header; it has waited too long for its response."""
 
 
 class RequestColumns(NamedTuple):

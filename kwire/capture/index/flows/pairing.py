@@ -13,6 +13,7 @@ from kwire.capture.index.flows.message_columns import (
     DAMAGED,
     DROPPED,
     DUPLICATE,
+    EXPIRED,
     TOKEN,
     ExchangeColumns,
     RequestColumns,
@@ -87,6 +88,29 @@ class RequestPairing:
         exchanges = _build_exchanges(flows, asked, answered, concatenate_rows(*parts), closing)
         self._set_pending(asked.select(open_))
         self._orphans = answered.select(waiting)
+        return exchanges
+
+    def expire(self, before_ts: int, number: int) -> ExchangeColumns:
+        """Complete the requests and responses that were sent before a time, flow by flow; SASL tokens wait on.
+
+        Args: number: of the packet before which they are complete.
+        """
+        flows, requests, responses = self._flows, self.pending, self._orphans
+        is_old = (requests.frame.ts < before_ts) & ((requests.marks & TOKEN) == 0)
+        is_early = responses.frame.ts < before_ts
+        old, early = np.nonzero(is_old)[0], np.nonzero(is_early)[0]
+        asked = requests._replace(marks=np.where(is_old, requests.marks | EXPIRED, requests.marks))
+        np.subtract.at(flows.open_requests, requests.frame.side[old] >> 1, 1)
+        moment = moment_of(number, CLOSED_EXCHANGES)
+        pairs = [
+            Pairs.of_requests(old, np.full(len(old), moment), requests.frame.offset[old]),
+            Pairs.of_responses(early, np.full(len(early), moment), responses.frame.offset[early]),
+        ]
+        numbers = np.union1d(requests.frame.side[old] >> 1, responses.frame.side[early] >> 1).tolist()
+        order = dict.fromkeys(numbers, FlowEnd(number, before_ts))
+        exchanges = _build_exchanges(flows, asked, responses, concatenate_rows(*pairs), order)
+        self.pending = requests.select(np.nonzero(~is_old)[0])
+        self._orphans = responses.select(np.nonzero(~is_early)[0])
         return exchanges
 
     def _limit_waiting(

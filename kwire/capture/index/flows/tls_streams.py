@@ -36,6 +36,7 @@ from kwire.capture.kafka.client_detection import (
     DetectionSettings,
     UndecidedBudget,
 )
+from kwire.capture.kafka.detection import may_decrypt
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
 from kwire.capture.tls.key_log import KeyLog
 
@@ -136,6 +137,7 @@ class TlsStreams:
         for number, end in closing.items():
             if number in self._connections:
                 self._close(number, end)
+        self._skipped.difference_update(closing)
         for number, connection in self._connections.items():
             self._note_starts(number, connection)
         found = piece_columns(self._rows)
@@ -164,7 +166,7 @@ class TlsStreams:
         """Take an event of a connection of which it is not known yet that it speaks TLS."""
         connection.held.append((event, moment))
         non_kafka = connection.detection.add(event, may_be_tls=True)
-        if non_kafka is not None and non_kafka.kind == "tls":
+        if non_kafka is not None and non_kafka.kind == "tls" and may_decrypt(self._keys):
             self._start(number, connection)
         elif non_kafka is not None or connection.flow.client is not None:
             self._skip(number)
@@ -255,7 +257,7 @@ class TlsStreams:
         """A connection ends."""
         connection = self._connections[number]
         detection, session = connection.detection, connection.session
-        if session is None and detection.find_tls() is not None:
+        if session is None and detection.find_tls() is not None and may_decrypt(self._keys):
             self._start(number, connection)
             session = connection.session
         if session is None:
@@ -282,7 +284,7 @@ class TlsStreams:
         del self._connections[number]
 
     def _skip(self, number: int) -> None:
-        """A connection does not speak TLS."""
+        """A connection does not speak TLS, or there are no secrets at all when it shows that it does."""
         self._connections.pop(number).detection.release()
         self._skipped.add(number)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.scan.packet_headers import PacketHeaders
-from kwire.capture.index.streams.flow_table import RST_END, UNSEEN, FlowTable
+from kwire.capture.index.streams.flow_table import QUIET_END, RST_END, UNSEEN, FlowTable
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 
@@ -87,6 +87,19 @@ class FlowClosing:
         flows = self._flows
         left = self._select_read(np.nonzero(flows.closed_by[: len(flows)] < 0)[0])
         return dict.fromkeys(left.tolist(), FlowEnd(AFTER_CAPTURE, self._last_ts))
+
+    def close_quiet(self, before_ts: int, number: int) -> dict[int, FlowEnd]:
+        """Close the flows without a packet since a time, in the order of their numbers.
+
+        Args: number: of the packet before which they are closed.
+        """
+        flows, count = self._flows, len(self._flows)
+        is_quiet = (flows.closed_by[:count] < 0) & (flows.last_ts[:count] < before_ts)
+        quiet = self._select_read(np.nonzero(is_quiet)[0])
+        flows.closed_by[quiet] = number
+        flows.end_reason[quiet[flows.end_reason[quiet] == 0]] = QUIET_END
+        self.remove(set(quiet.tolist()))
+        return dict.fromkeys(quiet.tolist(), FlowEnd(number, self._last_ts))
 
     def _select_read(self, flow: Ints) -> Ints:
         """Those of these flows of which something may be left."""

@@ -5,7 +5,7 @@ A flow is one connection; where ports are used again, a pair of endpoints has se
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
 
 UNSEEN, BY_SYN, BY_DATA = 0, 1, 2
 """How a connection begins: not seen yet; by a SYN; by data."""
-FIN_END, RST_END, REUSE_END = 1, 2, 3
-END_REASONS = ("end", "fin", "rst", "reuse")
+FIN_END, RST_END, REUSE_END, QUIET_END = 1, 2, 3, 4
+END_REASONS = ("end", "fin", "rst", "reuse", "quiet")
 SYN_ANSWER, SYN_PLAIN = 1, 2
 """The SYNs of a side: with an acknowledgement, or without."""
 
@@ -127,6 +127,22 @@ class FlowTable:
         plain = self.plain_starts_known[sides]
         return np.where(plain < 0, self.starts_known[sides], plain) > 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows of the flows that are open; of the others only what their pairs of endpoints need."""
+        kept = {name: getattr(self, name)[: self._count] for name in _CLOSED_COLUMNS}
+        opened = np.nonzero(kept["closed_by"] < 0)[0]
+        return {"count": self._count, "kept": kept, "opened": opened, "rows": self.copy_rows(opened)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what `__getstate__` returned."""
+        self._count = count = state["count"]
+        self._capacity = 0
+        self._grow(max(count, 1))
+        for name, column in state["kept"].items():
+            getattr(self, name)[:count] = column
+        opened = state["opened"]
+        self.restore_rows(opened, state["rows"], np.ones(len(opened), dtype=np.bool_))
+
     def _grow(self, capacity: int) -> None:
         for name, initial in _INITIAL_COLUMNS.items():
             column = np.full(capacity * len(initial), initial[0])
@@ -134,6 +150,10 @@ class FlowTable:
             column[: len(before)] = before
             setattr(self, name, column)
         self._capacity = capacity
+        self._set_cleared()
+
+    def _set_cleared(self) -> None:
+        """Set the views of the columns that `clear_row` writes."""
         self._cleared = [
             (getattr(self, name).reshape(-1, len(initial)), initial)
             for name, initial in _INITIAL_COLUMNS.items()
@@ -143,4 +163,6 @@ class FlowTable:
 
 # What a row keeps that is used again.
 _KEPT_COLUMNS = frozenset({"pair", "epoch", "numbered_in", "first_ts", "last_ts"})
+# What is needed of a flow that is closed: its endpoints may be used again.
+_CLOSED_COLUMNS = ("pair", "epoch", "closed_by")
 _INITIAL_COLUMNS = {name: column for name, column in vars(FlowTable).items() if isinstance(column, np.ndarray)}

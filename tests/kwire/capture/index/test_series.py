@@ -14,10 +14,9 @@ from kwire.capture import index
 from kwire.capture.index import FlowKey, Index, series
 from kwire.capture.index.series import SeriesIndex
 from kwire.capture.options import Options
-from kwire.capture.reader import read_flow_batches, read_series_rows
+from kwire.capture.reader import read_flow_batches
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
-from kwire.capture.series.checkpoint import PipelineState
 from kwire.capture.tls.key_log import KeyLog
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
@@ -27,6 +26,7 @@ from tests.support.captures.index_captures import (
     connection_with_exchanges,
     fragment_packet,
 )
+from tests.support.captures.pipeline_state import PipelineState
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def read_as_stream(found: Sequence[Index], flows: Flows, level: str, names: Name
     pipeline = PipelineState(level, Options(), KeyLog(""))
     pipeline.files.extend((each.first_ts, each.file) for each in found)
     outcomes = chain(pipeline.outcomes(index.read_segments(found, flows, issues=False)), pipeline.close())
-    rows = list(read_series_rows(pipeline, found[0].file, outcomes, level, Options()))
+    rows = list(pipeline.rows(found[0].file, outcomes))
     found_rows: list[dict[str, object]] = make_record_batch(rows, level, selected_columns(level, names)).to_pylist()
     return found_rows
 

@@ -147,10 +147,10 @@ def test_a_state_of_another_version_is_an_error(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     shapes, _, rest = read_checkpoint_file(state, 1, 0).partition(b"\n")
     changed = json.loads(shapes)
-    changed["kwire.capture.kafka.detection.ConnectionClassifier"] += ["one_more"]
+    changed["kwire.capture.index.stream_index.StreamIndex"] += ["one_more"]
     stream_state.write_checkpoint_file(state, 1, 0, json.dumps(changed).encode() + b"\n" + rest)
 
-    message = r"another version of kwire \(ConnectionClassifier has changed\); use another"
+    message = r"another version of kwire \(StreamIndex has changed\); use another"
     with pytest.raises(InvalidStreamState, match=message):
         read_batch(reader, {"batch": 1}, {"batch": 2})
     header = tmp_path / "state" / "header.json"
