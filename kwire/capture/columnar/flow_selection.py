@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.kafka.detection import is_excluded
+from kwire.capture.kafka.client_detection import is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Collection

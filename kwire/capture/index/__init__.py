@@ -1,8 +1,8 @@
 """The index of a capture: file position, flow and time of every packet and exchange, without payload.
 
-Phase 1 reads the file once: `build_index`, or `open_index`, which uses a sidecar. Phase 2 reads only what was
-requested: `read_segments` reads the segments of chosen flows for the streaming decoder, and `kwire.capture.columnar`
-reads the exchanges. Requires the extra `captures`.
+Phase 1 reads the file once: `build_index`, or `open_index`, which uses a sidecar; phase 2, in `kwire.capture.columnar`
+and `kwire.capture.traffic`, only what was requested. `stream_index.StreamIndex` is both in one, for a capture that is
+read once. Requires the extra `captures`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ try:
     from kwire.capture.index.build import build_index
     from kwire.capture.index.model import FlowInfo, FlowKey, Index
     from kwire.capture.index.scan.files import NotIndexed
-    from kwire.capture.index.segments import read_segments
     from kwire.capture.index.sidecar import BESIDE, load_index, open_index, sidecar_path, write_sidecar
 except ModuleNotFoundError as error:
     raise explain_missing("the index of a capture", error) from error
@@ -28,6 +27,5 @@ __all__ = [
     "load_index",
     "open_index",
     "write_sidecar",
-    "read_segments",
     "sidecar_path",
 ]

@@ -26,8 +26,13 @@ from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.parallel.ranges import headers_from_columns
 from kwire.capture.index.sparse import read_sparse
 from kwire.capture.index.stored_payload import CaptureBytes, Extent, ReadableFile, StoredPayload
-from kwire.capture.kafka.client_detection import DEFAULT_SETTINGS, DetectionSettings, find_client_by_port
-from kwire.capture.kafka.detection import is_excluded, may_decrypt
+from kwire.capture.kafka.client_detection import (
+    DEFAULT_SETTINGS,
+    DetectionSettings,
+    find_client_by_port,
+    is_excluded,
+    may_decrypt,
+)
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 

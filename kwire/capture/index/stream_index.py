@@ -30,8 +30,7 @@ from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
-from kwire.capture.kafka.client_detection import DetectionSettings
-from kwire.capture.kafka.detection import may_decrypt
+from kwire.capture.kafka.client_detection import DetectionSettings, may_decrypt
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog

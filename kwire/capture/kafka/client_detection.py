@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.kafka import heuristics
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
+from kwire.capture.optional_dependencies import has_cryptography
 from kwire.capture.options import FRAME_SIZE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kwire.capture.model import Endpoint
+    from kwire.capture.options import Options
+    from kwire.capture.tls.key_log import KeyLog
 
 # A connection with this many bytes and no plausible request is not Kafka.
 UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
@@ -35,6 +38,16 @@ def describe_tls(detail: str, first_bytes: Iterable[bytes]) -> str:
     return detail + (
         "; nothing answered in TLS, as where a TLS client speaks to a plaintext port" if is_half_tls else ""
     )
+
+
+def is_excluded(ends: tuple[Endpoint, Endpoint], options: Options) -> bool:
+    """Whether a connection has none of the ports that the user named; it has no rows at all."""
+    return bool(options.ports) and not any(end[1] in options.ports for end in ends)
+
+
+def may_decrypt(keys: KeyLog) -> bool:
+    """Whether these are, or will be, secrets of TLS connections, and can be used."""
+    return (len(keys) > 0 or keys.may_grow) and has_cryptography()
 
 
 class DetectionSettings(NamedTuple):

@@ -8,9 +8,7 @@ packets with data, SYN or FIN are compared, in a time in which nothing is sent a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kwire.capture.model import CaptureIssue, Endpoint, Segment
+from kwire.capture.model import CaptureIssue
 
 # How much later a copy may come, in packets of the file and in time; with IP identification, and without.
 DISTANCE_MAX = 8192
@@ -25,50 +23,10 @@ IDENTIFICATION_SHIFT = 16
 NO_MARK = -1
 """The mark of a packet that is no copy of any other: it came in fragments."""
 
-_Key = tuple[Endpoint, Endpoint, int, int, int, int, int, int, int]
-
 
 def make_mark(identification: int, checksum: int) -> int:
     """What distinguishes packets with equal sequence numbers: IP identification, 0 without one, and TCP checksum."""
     return identification << IDENTIFICATION_SHIFT | checksum
-
-
-class CopyFilter:
-    """Finds the copies among the segments of a file, in the order of the file, and counts them."""
-
-    def __init__(self) -> None:
-        """No packet was read yet."""
-        # The latest packet of each key: its number and time, the oldest first.
-        self._latest: dict[_Key, tuple[int, int]] = {}
-        self._first: Segment | None = None
-        self._count = 0
-
-    def is_copy(self, segment: Segment, mark: int) -> bool:
-        """Whether a segment is a copy of one before it. Args: mark: as `make_mark` returns it."""
-        size = len(segment.payload)
-        has_identification = mark >> IDENTIFICATION_SHIFT > 0
-        if mark == NO_MARK or not (has_identification or size or segment.missing or segment.flags & SEQUENCE_FLAGS):
-            return False
-        _, _, source, target, seq, ack, flags, _, missing, number, window = segment
-        key = (source, target, mark, seq, ack, flags, window, size, missing)
-        latest = self._latest
-        before = latest.pop(key, None)
-        latest[key] = number, segment.ts
-        if len(latest) > DISTANCE_MAX:
-            del latest[next(iter(latest))]
-        if before is None:
-            return False
-        time_max = MARKED_NS if has_identification else UNMARKED_NS
-        if not (0 < number - before[0] <= DISTANCE_MAX and abs(segment.ts - before[1]) <= time_max):
-            return False
-        self._first = self._first or segment
-        self._count += 1
-        return True
-
-    def close(self) -> Iterator[CaptureIssue]:
-        """Yield an issue with the number of copies, if there are any."""
-        if self._first is not None:
-            yield copies_issue(self._first.packet, self._first.ts, self._count)
 
 
 def copies_issue(packet: int, ts: int, count: int) -> CaptureIssue:

@@ -6,12 +6,12 @@ Sources: tcpdump.org/linktypes.html, RFC 791, RFC 8200, RFC 9293.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network.ip_fragments import FragmentReassembler
-from kwire.capture.network.packet_copies import NO_MARK, CopyFilter, make_mark
+from kwire.capture.network.packet_copies import NO_MARK, make_mark
 from kwire.capture.network.tunnels import (
     CARRIERS,
     ETHERNET,
@@ -62,30 +62,6 @@ class _TcpRange(NamedTuple):
     start: int
     stop: int
     identification: int = 0
-
-
-def dissect_packets(packets: Iterable[Packet | CaptureIssue]) -> Iterator[Segment | CaptureIssue]:
-    """Yield the TCP segments of the packets. Other protocols are skipped; damaged TCP packets become issues.
-
-    Packets that were captured twice are read once, and counted in an issue at the end.
-    """
-    dissector, copies = PacketDissector(), CopyFilter()
-    fragment_issues = dissector.fragments.issues
-    for packet in packets:
-        if isinstance(packet, CaptureIssue):
-            yield packet
-            continue
-        try:
-            segment = dissector.dissect_packet(packet)
-        except (struct.error, IndexError):
-            segment = _issue(packet, "header_cut", "a packet is cut inside its headers")
-        if isinstance(segment, CaptureIssue) or (segment and not copies.is_copy(segment, dissector.copy_mark)):
-            yield segment
-        if fragment_issues:
-            yield from fragment_issues
-            fragment_issues.clear()
-    yield from dissector.close()
-    yield from copies.close()
 
 
 class PacketDissector:

@@ -29,8 +29,10 @@ class TrafficSeries(SeriesReader):
         self._traffic = StreamTraffic(self._index, level, options, columns, has_ns=True)
 
     def _read_parts(self, parts: Iterable[int]) -> Iterator[Outcome]:
+        part = None
         for part in parts:
             yield from self._rows(self._traffic.read_part(part))
+        if part is not None:
             # The rows of closed connections do not wait for those of the next file.
             yield from self._rows(self._traffic.flush())
 

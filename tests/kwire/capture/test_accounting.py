@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.kafka.detection import extract_frames
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.kafka.exchange_pairing import pair_exchanges
 from kwire.capture.model import (
     CaptureIssue,
     Flow,
@@ -28,10 +26,12 @@ from kwire.capture.model import (
     StreamEvent,
     StreamGap,
 )
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
-from kwire.capture.tcp.reassembly import reassemble_streams
 from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model.detection import extract_frames
+from tests.support.capture_model.exchange_pairing import pair_exchanges
+from tests.support.capture_model.packet_dissection import dissect_packets
+from tests.support.capture_model.reassembly import reassemble_streams
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,

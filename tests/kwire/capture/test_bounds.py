@@ -13,11 +13,11 @@ from kwire.capture.kafka import client_detection, exchange_pairing, frame_resync
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows
-from kwire.capture.tcp import tcp_stream
 from kwire.headers import encode_request, encode_response
 from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.capture_model import tcp_stream
 from tests.support.captures.capture_files import (
     SHARE,
     CapturedConnection,

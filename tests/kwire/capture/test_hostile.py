@@ -18,10 +18,10 @@ from kwire.capture.model import CaptureError
 from kwire.capture.rows.columns import LEVELS
 from kwire.capture.rows.message_rows import STATUSES
 from kwire.capture.rows.record_batches import make_record_batch
-from kwire.capture.tcp import reassembly
 from kwire.capture.tls import tls_session
 from kwire.headers import encode_request
 from kwire.messages.api_versions import ApiVersionsRequest
+from tests.support.capture_model import reassembly
 from tests.support.captures.capture_files import (
     CAPTURES,
     SHARE,

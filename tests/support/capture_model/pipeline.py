@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kwire.capture.files.source import Source, source_name
-from kwire.capture.kafka.detection import extract_frames
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.kafka.exchange_pairing import pair_exchanges, pair_with_ends
 from kwire.capture.model import CaptureIssue, FlowClosed, Row, Segment
 from kwire.capture.options import Options
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_rows
-from kwire.capture.rows import traffic_rows
 from kwire.capture.rows.levels import options_for_level
-from kwire.capture.segment_scan import scan_segments
-from kwire.capture.tcp.reassembly import reassemble_streams
 from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model import traffic_rows
+from tests.support.capture_model.detection import extract_frames
+from tests.support.capture_model.exchange_pairing import pair_exchanges, pair_with_ends
+from tests.support.capture_model.reassembly import reassemble_streams
+from tests.support.capture_model.segment_scan import scan_segments
 
 
 def read_rows(source: Source, level: str = "messages", options: Options | None = None) -> Iterator[Row]:

@@ -28,7 +28,7 @@ from kwire.capture.index.scan.packet_headers import gather_bytes
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import NO_PIECES, SNAPLEN, StreamPieces
-from kwire.capture.kafka.frame_extractor import MIDSTREAM_REASON
+from kwire.capture.kafka.frame_gaps import MIDSTREAM_REASON
 
 # The length field of a piece without one: no size is 4 more.
 _NO_HEAD = -5

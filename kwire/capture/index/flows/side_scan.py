@@ -26,7 +26,7 @@ from kwire.capture.index.flows.frame_columns import (
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.index.streams.stream_pieces import CAUSES, CLOSED_FRAMES, SNAPLEN, StreamPieces, moment_of
-from kwire.capture.kafka.frame_extractor import GAP_REASONS, INVALID_LENGTHS_MAX, describe_length
+from kwire.capture.kafka.frame_gaps import GAP_REASONS, INVALID_LENGTHS_MAX, describe_length
 from kwire.capture.kafka.frame_resync import SEARCH_SIZE_MAX, FrameSearch, PartialFrameBudget
 from kwire.capture.kafka.heuristics import find_request
 from kwire.capture.model import Flow, StreamData

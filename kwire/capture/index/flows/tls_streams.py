@@ -35,8 +35,8 @@ from kwire.capture.kafka.client_detection import (
     ClientDetection,
     DetectionSettings,
     UndecidedBudget,
+    may_decrypt,
 )
-from kwire.capture.kafka.detection import may_decrypt
 from kwire.capture.model import Flow, MissingBytes, NonKafkaConnection, StreamData
 from kwire.capture.tls.key_log import KeyLog
 

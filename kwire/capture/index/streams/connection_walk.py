@@ -23,9 +23,8 @@ from kwire.capture.index.streams.segment_walk import Buffer, Segment, Stream
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, AFTER_GAP, PieceRow, moment_of
 from kwire.capture.index.streams.stream_starts import start_stream
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
-from kwire.capture.tcp.reassembly import LATE_SYN_DISTANCE, START_PACKETS
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK, seq_distance, unwrap_seq
-from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
+from kwire.capture.tcp.stream_limits import LATE_SYN_DISTANCE, REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX, START_PACKETS
 
 
 class WalkedPacket(NamedTuple):

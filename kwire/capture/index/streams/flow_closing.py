@@ -11,7 +11,7 @@ from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.scan.packet_headers import PacketHeaders
 from kwire.capture.index.streams.flow_table import QUIET_END, RST_END, UNSEEN, FlowTable
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE
-from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
+from kwire.capture.tcp.stream_limits import LINGER_NS, RESET_EFFECT_NS
 
 # The packets whose times are compared at once.
 _BLOCK_SIZE = 1024

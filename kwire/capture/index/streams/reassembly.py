@@ -30,9 +30,8 @@ from kwire.capture.index.streams.stream_pieces import (
 )
 from kwire.capture.index.streams.stream_starts import StreamStarts, start_stream
 from kwire.capture.tcp.flags import ACK, RST
-from kwire.capture.tcp.reassembly import LINGER_NS, RESET_EFFECT_NS
 from kwire.capture.tcp.sequence_numbers import unwrap_seq
-from kwire.capture.tcp.tcp_stream import REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX
+from kwire.capture.tcp.stream_limits import LINGER_NS, REORDER_PACKETS_MAX, RESENT_DISTANCE_MAX, RESET_EFFECT_NS
 
 # How far acknowledgements may advance in one span, and how far segments may be from where their stream continues: more
 # than this may wrap.

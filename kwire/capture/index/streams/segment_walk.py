@@ -20,7 +20,7 @@ from kwire.capture.index.streams.stream_pieces import (
     StreamPieces,
     moment_of,
 )
-from kwire.capture.tcp.tcp_stream import BUFFERED_COUNT_MAX, BUFFERED_SIZE_MAX, RESENT_DISTANCE_MAX
+from kwire.capture.tcp.stream_limits import BUFFERED_COUNT_MAX, BUFFERED_SIZE_MAX, RESENT_DISTANCE_MAX
 
 SkipNumber = Callable[[int, int, int], int]
 """The packet at which a gap is given up, `AFTER_CAPTURE` if it is none of the span.

@@ -14,8 +14,8 @@ from kwire.capture.index.streams.flow_table import BY_DATA, FlowTable
 from kwire.capture.index.streams.segment_walk import Buffer, Segment, Stream
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, AFTER_GAP, PieceRow, moment_of
 from kwire.capture.tcp.flags import SYN
-from kwire.capture.tcp.reassembly import START_PACKETS
 from kwire.capture.tcp.sequence_numbers import SEQ_MODULUS, unwrap_seq
+from kwire.capture.tcp.stream_limits import START_PACKETS
 
 
 class StreamStarts:

@@ -23,6 +23,7 @@ from kwire.cli.main import main
 from kwire.headers import encode_request, encode_response
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support import needs
+from tests.support.capture_model.excerpt import write_model_excerpt
 from tests.support.captures.capture_files import (
     CAPTURES,
     SHARE,
@@ -37,7 +38,6 @@ from tests.support.captures.capture_files import (
     with_identification,
 )
 from tests.support.captures.impaired_captures import UNENCRYPTED_FILES, impaired_copies
-from tests.support.captures.model_excerpt import write_model_excerpt
 from tests.support.captures.mutated_captures import mutate_capture
 
 pytestmark = pytest.mark.slow

@@ -18,6 +18,8 @@ from kwire.capture.reader import read_flow_batches
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model.indexed_segments import read_segments
+from tests.support.capture_model.series_state import PipelineState
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
     FILES,
@@ -26,7 +28,6 @@ from tests.support.captures.index_captures import (
     connection_with_exchanges,
     fragment_packet,
 )
-from tests.support.captures.pipeline_state import PipelineState
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def read_as_stream(found: Sequence[Index], flows: Flows, level: str, names: Name
     """The rows of the streaming pipeline, which continues from file to file."""
     pipeline = PipelineState(level, Options(), KeyLog(""))
     pipeline.files.extend((each.first_ts, each.file) for each in found)
-    outcomes = chain(pipeline.outcomes(index.read_segments(found, flows, issues=False)), pipeline.close())
+    outcomes = chain(pipeline.outcomes(read_segments(found, flows, issues=False)), pipeline.close())
     rows = list(pipeline.rows(found[0].file, outcomes))
     found_rows: list[dict[str, object]] = make_record_batch(rows, level, selected_columns(level, names)).to_pylist()
     return found_rows

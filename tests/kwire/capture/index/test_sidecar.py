@@ -14,6 +14,7 @@ from kwire.capture import index
 from kwire.capture.index import sidecar
 from kwire.capture.index.scan import scanner
 from kwire.capture.reader import read_flow_batches
+from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.captures.capture_files import SHARE, build_interface, build_secrets, build_section
 from tests.support.captures.index_captures import FILES, batch_rows, copy_connections
 
@@ -38,7 +39,7 @@ def test_an_index_read_from_its_sidecar_has_the_same_rows(path: Path, tmp_path: 
 
     assert found is not None
     assert found.flows == built.flows
-    assert list(index.read_segments([found])) == list(index.read_segments([built]))
+    assert list(read_segments([found])) == list(read_segments([built]))
     assert rows(found) == rows(built)
 
 

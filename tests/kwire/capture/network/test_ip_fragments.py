@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kwire.capture.model import CaptureIssue, Packet, Segment
 from kwire.capture.network import ip_fragments
-from kwire.capture.network.packet_dissector import dissect_packets
+from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.captures.capture_files import (
     SHARE,
     CapturedPacket,

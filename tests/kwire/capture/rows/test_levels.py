@@ -8,12 +8,12 @@ import pytest
 
 from kwire import registry
 from kwire.capture import index
-from kwire.capture.index.segments import read_segments
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.options import Options
 from kwire.capture.pipeline import make_row_builder, order_rows
 from kwire.capture.reader import read_outcomes, read_table
 from kwire.capture.rows.levels import options_for_level
+from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.capture_model.pipeline import outcomes_from_segments
 from tests.support.captures.decode_counts import record_decoded_responses
 

@@ -9,12 +9,12 @@ import pytest
 
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.reader import read_rows
 from kwire.capture.rows.columns import LEVELS
 from kwire.headers import encode_request, encode_response
 from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.produce import ProduceResponse
+from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.captures.capture_files import CapturedConnection, collect_issue_kinds
 from tests.support.captures.conversations import identified, metadata_exchange, produce_request, summarize_rows
 

@@ -14,8 +14,8 @@ import pytest
 from kwire.capture.export.pcapng_writer import TcpConversation
 from kwire.capture.model import Row
 from kwire.capture.reader import read_rows
-from kwire.capture.rows import traffic_rows
 from tests.support import needs
+from tests.support.capture_model import traffic_rows
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,

@@ -10,7 +10,6 @@ import pytest
 
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.model import Row, Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.reader import read_rows, read_series_rows
 from kwire.capture.rows.columns import LEVELS
@@ -22,6 +21,7 @@ from kwire.capture.series.checkpoint import (
 )
 from kwire.capture.series.open_series import open_series
 from kwire.capture.tls.key_log import KeyLog, read_key_logs
+from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.captures.capture_files import build_pcap
 from tests.support.captures.index_captures import connection_with_exchanges, request_bytes
 

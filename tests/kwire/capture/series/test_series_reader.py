@@ -12,17 +12,17 @@ import pytest
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.model import CaptureIssue, Packet, Row, Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.reader import read_series_rows
 from kwire.capture.series.checkpoint import dump_checkpoint, load_checkpoint
 from kwire.capture.series.open_series import open_series
 from kwire.capture.series.series_reader import SeriesReader
 from kwire.capture.tls.key_log import KeyLog, read_key_logs
+from tests.support.capture_model.packet_dissection import dissect_packets
+from tests.support.capture_model.series_state import PipelineState
 from tests.support.captures.capture_files import CAPTURES, build_pcap, convert_to_ipv6, read_ip_packets
 from tests.support.captures.index_captures import FILES, connection_with_exchanges, request_bytes, response_bytes
 from tests.support.captures.mutated_captures import mutate_capture
-from tests.support.captures.pipeline_state import PipelineState
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +155,7 @@ def test_secrets_may_come_after_the_first_files() -> None:
     reader = load_checkpoint(dump_checkpoint(reader), options, KeyLog(options.tls_keylog))
     rows = rows_of_reader(reader, [read_packets(str(encrypted))])
 
-    assert sum(row["tls"] and row["status"] == "ok" for row in rows) == len(rows) > 0
+    assert sum(bool(row["tls"]) and row["status"] == "ok" for row in rows) == len(rows) > 0
 
 
 @pytest.mark.parametrize("convert", [bytes, convert_to_ipv6], ids=["ipv4", "ipv6"])

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.capture.model import MissingBytes, Row, Segment, StreamData
 from kwire.capture.reader import read_batches
-from kwire.capture.tcp.reassembly import reassemble_streams
+from tests.support.capture_model.reassembly import reassemble_streams
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_capture_rows
 from tests.support.captures.index_captures import batch_rows
 

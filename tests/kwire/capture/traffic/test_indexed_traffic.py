@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kwire.capture.index import build_index, read_segments
+from kwire.capture.index import build_index
 from kwire.capture.index.scan import scanner
 from kwire.capture.model import Row
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches, read_flow_batches, read_rows
-from kwire.capture.rows import traffic_rows
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.record_batches import make_record_batch
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
+from tests.support.capture_model import traffic_rows
+from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.capture_model.pipeline import rows_from_segments
 from tests.support.captures.capture_files import CAPTURES, CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import batch_rows, pipeline_rows

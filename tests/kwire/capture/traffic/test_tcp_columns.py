@@ -15,9 +15,9 @@ from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.stream_pieces import AFTER_CAPTURE, LOST, NO_PIECES, piece_columns
 from kwire.capture.model import Flow, FlowClosed, Segment
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
-from kwire.capture.tcp.tcp_analysis import TcpAnalyzer
 from kwire.capture.traffic.sequence_gaps import ANOMALIES
 from kwire.capture.traffic.tcp_columns import ClosedConnections, TcpColumns
+from tests.support.capture_model.tcp_analysis import TcpAnalyzer
 
 MS = 1_000_000
 Packets = Sequence[tuple[int, int, Segment]]

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from kwire.capture.reader import read_rows
-from kwire.capture.rows import traffic_rows
 from kwire.capture.traffic import packet_batches
+from tests.support.capture_model import traffic_rows
 from tests.support.captures.index_captures import pipeline_rows
 from tests.support.captures.mutated_captures import mutate_capture
 from tests.support.captures.piece_source import PieceSource

@@ -12,7 +12,7 @@ from kwire.capture.index.scan import scanner
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.options import Options
 from kwire.capture.reader import read_outcomes
-from kwire.capture.tcp.reassembly import LINGER_NS
+from kwire.capture.tcp.stream_limits import LINGER_NS
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import request_bytes, response_bytes
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kwire.capture.index.scan.spans import SPAN_SIZE
-from kwire.capture.kafka.frame_extractor import INVALID_LENGTHS_MAX
+from kwire.capture.kafka.frame_gaps import INVALID_LENGTHS_MAX
 from tests.support.captures.capture_files import CapturedConnection, build_pcap, collect_issue_kinds
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,

@@ -11,6 +11,7 @@ from kwire.capture import index
 from kwire.capture.index.parallel.join_ranges import WorkFolder, join_range_files
 from kwire.capture.index.parallel.process_pool import find_range_starts
 from kwire.capture.index.parallel.ranges import FileRange, RangeFile
+from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.captures.capture_files import build_pcap, build_section, read_ip_packets
 from tests.support.captures.nested_captures import INNER_PACKET, NESTED
 from tests.support.captures.range_indexes import (
@@ -66,7 +67,7 @@ def test_a_file_that_grows_meanwhile_has_the_index_of_its_first_bytes(tmp_path: 
     os.utime(path, (9, 9))
     found = join_ranges(path, folder, ranges, 1)
 
-    assert list(index.read_segments([found])) == list(index.read_segments([expected]))
+    assert list(read_segments([found])) == list(read_segments([expected]))
     assert (found.issues, found.size) == (expected.issues, expected.size)
     # So its sidecar is not used.
     assert found.size != path.stat().st_size

@@ -6,7 +6,8 @@ import pytest
 
 from kwire.capture import index
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.network.packet_dissector import dissect_packets
+from tests.support.capture_model.indexed_segments import read_segments
+from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.captures.capture_files import (
     build_interface,
     build_packet_block,
@@ -34,5 +35,5 @@ def test_an_interface_is_valid_from_its_description_on() -> None:
     good = first + build_interface() + early + later
     # An invalid packet at the end of a section is not repaired by the next section.
     for capture in (good, first + early + build_interface() + later + again, first + early + good):
-        found = index.read_segments([index.build_index(capture)])
+        found = read_segments([index.build_index(capture)])
         assert list(found) == list(dissect_packets(read_packets(capture)))

@@ -15,8 +15,9 @@ from kwire.capture import Options, index
 from kwire.capture.files.packet_reader import read_packets
 from kwire.capture.index.scan import scanner, spans
 from kwire.capture.index.scan.files import unpack_capture
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.reader import open_index, read_batches
+from tests.support.capture_model.indexed_segments import read_segments
+from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.capture_model.pipeline import read_rows
 from tests.support.captures.capture_files import (
     CapturedPacket,
@@ -46,7 +47,7 @@ LONG = next(packet for packet in PACKETS if len(packet.data) > 100)
 def assert_streamed_packets(capture: bytes) -> index.Index:
     """The index has the segments and issues of the streaming reader."""
     found = index.build_index(capture)
-    assert split_issues(index.read_segments([found])) == split_issues(list(dissect_packets(read_packets(capture))))
+    assert split_issues(read_segments([found])) == split_issues(list(dissect_packets(read_packets(capture))))
     return found
 
 
@@ -231,7 +232,7 @@ def test_a_damaged_compressed_capture_is_indexed_up_to_the_damage(pack: Callable
         for packed in damaged:
             found = index.build_index(unpack_capture(packed))
             expected = split_issues(dissect_packets(read_packets(packed)))
-            assert split_issues(index.read_segments([found])) == expected
+            assert split_issues(read_segments([found])) == expected
             assert expected[1][-1].kind == "file_truncated"
 
 
@@ -242,7 +243,7 @@ def test_a_large_compressed_capture_is_indexed_up_to_the_limit(pack: Callable[[b
     for limit in (*range(4, len(plain), 5), len(plain) - 1, len(plain)):
         found = index.build_index(unpack_capture(packed, limit))
         expected = split_issues(dissect_packets(read_packets(packed, None, limit)))
-        assert split_issues(index.read_segments([found])) == expected
+        assert split_issues(read_segments([found])) == expected
         assert bool(expected[1]) == (limit < len(plain))
 
     options = Options(unpacked_size_max=100)

@@ -18,11 +18,11 @@ from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.index.streams.connections import Connections
 from kwire.capture.index.streams.flow_table import FlowTable
 from kwire.capture.model import Segment
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
-from kwire.capture.tcp.reassembly import LATE_SYN_DISTANCE, START_PACKETS, ConnectionTable
-from kwire.capture.tcp.tcp_stream import RESENT_DISTANCE_MAX
+from kwire.capture.tcp.stream_limits import LATE_SYN_DISTANCE, RESENT_DISTANCE_MAX, START_PACKETS
 from kwire.capture.traffic.replaced_connections import find_replaced
+from tests.support.capture_model.packet_dissection import dissect_packets
+from tests.support.capture_model.reassembly import ConnectionTable
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,

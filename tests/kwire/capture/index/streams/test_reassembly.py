@@ -8,7 +8,7 @@ import pytest
 
 from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.index.streams import segment_walk
-from kwire.capture.tcp import tcp_stream
+from tests.support.capture_model import tcp_stream
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,

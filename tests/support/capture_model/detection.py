@@ -11,16 +11,17 @@ from kwire.capture.kafka.client_detection import (
     DetectionSettings,
     UndecidedBudget,
     describe_tls,
+    is_excluded,
+    may_decrypt,
 )
-from kwire.capture.kafka.frame_extractor import FrameExtractor
 from kwire.capture.kafka.frame_resync import PartialFrameBudget
 from kwire.capture.model import CaptureIssue, FlowClosed, MissingBytes, NonKafkaConnection, StreamData
-from kwire.capture.optional_dependencies import has_cryptography
+from tests.support.capture_model.frame_extractor import FrameExtractor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kwire.capture.model import Endpoint, Flow, Frame, FrameEvent, StreamEvent, StreamGap
+    from kwire.capture.model import Flow, Frame, FrameEvent, StreamEvent, StreamGap
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
     from kwire.capture.tls.tls_session import TlsSession
@@ -62,16 +63,6 @@ class ConnectionClassifier:
             yield from connection.close(event)
         else:
             yield from connection.take_event(event)
-
-
-def is_excluded(ends: tuple[Endpoint, Endpoint], options: Options) -> bool:
-    """Whether a connection has none of the ports that the user named; it has no rows at all."""
-    return bool(options.ports) and not any(end[1] in options.ports for end in ends)
-
-
-def may_decrypt(keys: KeyLog) -> bool:
-    """Whether these are, or will be, secrets of TLS connections, and can be used."""
-    return (len(keys) > 0 or keys.may_grow) and has_cryptography()
 
 
 class _MemoryBudget:

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from kwire.capture.export.pcapng_writer import PcapngWriter
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.kafka.detection import extract_frames
 from kwire.capture.kafka.exchange import Exchange, Outcome
-from kwire.capture.kafka.exchange_pairing import pair_exchanges
 from kwire.capture.model import CaptureIssue, Flow, Packet, Segment, StreamEvent, StreamGap
-from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
 from kwire.capture.tcp.flags import SYN
-from kwire.capture.tcp.reassembly import ConnectionTable
 from kwire.capture.tcp.sequence_numbers import seq_distance
 from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model.detection import extract_frames
+from tests.support.capture_model.exchange_pairing import pair_exchanges
+from tests.support.capture_model.packet_dissection import dissect_packets
+from tests.support.capture_model.reassembly import ConnectionTable
 
 _HANDSHAKE_MAX = 6
 

@@ -6,23 +6,14 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kwire.capture.kafka.frame_gaps import GAP_REASONS, INVALID_LENGTHS_MAX, MIDSTREAM_REASON, describe_length
 from kwire.capture.kafka.frame_resync import PARTIAL_SIZE_REDUCED, FrameSearch, PartialFrameBudget
-from kwire.capture.kafka.heuristics import is_tls
 from kwire.capture.model import Flow, Frame, MissingBytes, StreamData, StreamGap
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 _INT32 = struct.Struct(">i")
-# After this many invalid lengths a side is not Kafka, and is not searched for frames any more.
-INVALID_LENGTHS_MAX = 32
-
-MIDSTREAM_REASON = "the capture began inside the stream"
-GAP_REASONS = {
-    "lost": "bytes were not captured",
-    "snaplen": "packets were captured only in part",
-    "tls": "TLS records do not open",
-}
 
 
 class FrameExtractor:
@@ -145,13 +136,6 @@ class FrameExtractor:
         self._start_search(kind, detail, partial.ts, partial.offset, 0)
         for place, piece, ts, packet in partial.heads:
             self._search.add(StreamData(self._flow, 0, ts, partial.offset + place, piece, packet), is_start=False)
-
-
-def describe_length(length: int, size_max: int, *, is_request: bool) -> tuple[str, str]:
-    """The kind and the reason of the gap that an invalid length of a frame causes."""
-    if not is_request and is_tls(_INT32.pack(length) + bytes(1)):
-        return "tls", "the answer is a TLS record: the port speaks TLS, and the client does not"
-    return "bad_length", f"a frame length of {length} is not within 0 and {size_max}"
 
 
 class _PartialFrame:

@@ -12,16 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from kwire.capture.model import CaptureIssue, Endpoint, Flow, FlowClosed, Segment, StreamEvent
 from kwire.capture.tcp.flags import ACK, FIN, RST, SYN
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK
-from kwire.capture.tcp.tcp_stream import BufferBudget, TcpStreamReassembler
+from kwire.capture.tcp.stream_limits import LATE_SYN_DISTANCE, LINGER_NS, RESET_EFFECT_NS, START_PACKETS
+from tests.support.capture_model.tcp_stream import BufferBudget, TcpStreamReassembler
 
-# Without a SYN the first packets may come in any order: after so many packets the lowest number is taken as the start.
-START_PACKETS = 16
-# A SYN whose number is this near to the start of the data, early in a connection, is only late.
-LATE_SYN_DISTANCE = 1 << 16
-# How long after its end a connection may still receive late packets.
-LINGER_NS = 5_000_000_000
-# New bytes that come so long after a reset show that the reset had no effect: it was forged, or late itself.
-RESET_EFFECT_NS = 1_000_000_000
 # So many connections may be open at once; then the half that has been quiet for longest is closed. A port scan opens
 # one with each packet.
 OPEN_MAX = 100_000

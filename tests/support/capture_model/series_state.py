@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kwire.capture.kafka.detection import ConnectionClassifier
 from kwire.capture.kafka.exchange import Outcome
-from kwire.capture.kafka.exchange_pairing import ExchangePairer
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.model import CaptureIssue, FlowClosed, Frame, FrameEvent, Row, Segment, StreamEvent
 from kwire.capture.options import Options
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_rows
 from kwire.capture.rows.file_names import assign_file_names
-from kwire.capture.tcp.reassembly import ConnectionTable
 from kwire.capture.tls.key_log import KeyLog
+from tests.support.capture_model.detection import ConnectionClassifier
+from tests.support.capture_model.exchange_pairing import ExchangePairer
+from tests.support.capture_model.reassembly import ConnectionTable
 
 
 class PipelineState:

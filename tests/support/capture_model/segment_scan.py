@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.network.packet_dissector import dissect_packets
+from tests.support.capture_model.packet_dissection import dissect_packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

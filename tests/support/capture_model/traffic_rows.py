@@ -9,7 +9,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from kwire.capture.kafka.detection import ConnectionClassifier, is_excluded
+from kwire.capture.kafka.client_detection import is_excluded
 from kwire.capture.model import (
     CaptureIssue,
     FlowClosed,
@@ -21,8 +21,9 @@ from kwire.capture.model import (
 )
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
 from kwire.capture.tcp.flags import format_flags
-from kwire.capture.tcp.reassembly import ConnectionTable
-from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary, TcpAnalyzer
+from tests.support.capture_model.detection import ConnectionClassifier
+from tests.support.capture_model.reassembly import ConnectionTable
+from tests.support.capture_model.tcp_analysis import FlowSummary, PacketSummary, TcpAnalyzer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,22 +7,13 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kwire.capture.model import Flow, MissingBytes, Segment, StreamData
+from kwire.capture.tcp import stream_limits as limits
 from kwire.capture.tcp.sequence_numbers import SEQ_MASK, unwrap_seq
 
-# After so many packets of the connection, a gap that its receiver has acknowledged is taken as lost by the capture.
-# Captures are out of order by a few packets even on loopback.
-REORDER_PACKETS_MAX = 64
-# How much may be buffered after a gap that is never acknowledged (a capture of one direction only).
-BUFFERED_COUNT_MAX = 4096
-BUFFERED_SIZE_MAX = 32 * 1024 * 1024
 # How much may be buffered for all connections together; above it, the gaps that were found first are skipped.
 TOTAL_BUFFERED_SIZE_MAX = 256 * 1024 * 1024
 # Memory of a buffered segment in addition to its bytes.
 _SEGMENT_COST = 300
-
-# How far before the next byte a segment may lie: no sender has more data in flight. A segment further back belongs to
-# another connection of the same ports.
-RESENT_DISTANCE_MAX = 256 * 1024 * 1024
 
 _SEQ_HALF = 1 << 31
 _SEQ = attrgetter("seq")
@@ -102,12 +93,14 @@ class TcpStreamReassembler:
         """Whether the number lies further before the next byte than any retransmission can."""
         if self.start_seq is None:
             return False
-        return (seq - self.next_seq + _SEQ_HALF) & SEQ_MASK < _SEQ_HALF - RESENT_DISTANCE_MAX
+        return (seq - self.next_seq + _SEQ_HALF) & SEQ_MASK < _SEQ_HALF - limits.RESENT_DISTANCE_MAX
 
     def is_near(self, seq: int) -> bool:
         """Whether the number is one that this side may have reached."""
         is_known = self.start_seq is not None
-        return is_known and (seq - self.next_seq + RESENT_DISTANCE_MAX) & SEQ_MASK <= 2 * RESENT_DISTANCE_MAX
+        return (
+            is_known and (seq - self.next_seq + limits.RESENT_DISTANCE_MAX) & SEQ_MASK <= 2 * limits.RESENT_DISTANCE_MAX
+        )
 
     def add_segment(self, seq: int, segment: Segment, arrival: int) -> list[StreamData | MissingBytes]:
         """Add a segment whose first byte has the number `seq`; return what can now be delivered in order."""
@@ -172,8 +165,12 @@ class TcpStreamReassembler:
                 # It was buffered until the other side showed the start of the stream.
                 self._deliver_buffered(events)
                 continue
-            is_late = self.acked_seq > self.next_seq and arrival - first.arrival >= REORDER_PACKETS_MAX
-            if not (is_late or len(self._buffered) > BUFFERED_COUNT_MAX or self._buffered_size > BUFFERED_SIZE_MAX):
+            is_late = self.acked_seq > self.next_seq and arrival - first.arrival >= limits.REORDER_PACKETS_MAX
+            if not (
+                is_late
+                or len(self._buffered) > limits.BUFFERED_COUNT_MAX
+                or self._buffered_size > limits.BUFFERED_SIZE_MAX
+            ):
                 break
             self._skip_gap(events)
         return events
