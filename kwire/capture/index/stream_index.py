@@ -30,6 +30,7 @@ from kwire.capture.index.streams.connections import DividedSpan
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import END_REASONS, FlowTable
 from kwire.capture.index.streams.stream_pieces import packet_numbers
+from kwire.capture.kafka import exchange_pairing
 from kwire.capture.kafka.client_detection import DetectionSettings, may_decrypt
 from kwire.capture.model import CaptureIssue, Endpoint
 from kwire.capture.options import Options
@@ -145,7 +146,13 @@ class StreamIndex(Index):
         """Only with the first packets it is known whether the capture may have secrets."""
         settings = DetectionSettings(self._options.ports, self._options.frame_size_max)
         secrets = self._keys if self._may_get_keys or may_decrypt(self._keys) else None
-        builder = self._builder = FlowBuilder(self._bytes.read, self.find_ends, settings, secrets=secrets)
+        builder = self._builder = FlowBuilder(
+            self._bytes.read,
+            self.find_ends,
+            settings,
+            secrets=secrets,
+            waiting_size_max=exchange_pairing.PENDING_SIZE_MAX,
+        )
         self.client_ids = builder.client_ids
         self.tls_flows = () if builder.tls is None else builder.tls.tls_flows
         return builder

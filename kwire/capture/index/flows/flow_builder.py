@@ -83,10 +83,12 @@ class FlowBuilder:
         *,
         secrets: KeyLog | None = None,
         reads_clear: bool = True,
+        waiting_size_max: int | None = None,
     ) -> None:
         """`read` reads the capture, and what earlier spans decrypted, by position.
 
         Args: secrets: of TLS; None to decrypt nothing. reads_clear: whether connections without TLS are read.
+        waiting_size_max: of messages that wait for their other half, if their bytes are held.
         """
         self.flows = flows = FlowTable()
         self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, settings, secrets)
@@ -100,7 +102,7 @@ class FlowBuilder:
         self._request_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=True)
         self._response_frames = FrameScanner(flows, read, self._fragments, settings.size_max, is_request=False)
         self._headers = HeaderReader(flows, read, self._fragments, ClientIdTable())
-        self._pairing = RequestPairing(flows)
+        self._pairing = RequestPairing(flows, waiting_size_max)
         self._undecided = UndecidedFlows(flows, read, find_ends, settings)
 
     @property

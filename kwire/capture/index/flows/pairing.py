@@ -33,9 +33,13 @@ from kwire.capture.index.streams.stream_pieces import CLOSED_EXCHANGES, PHASE_MA
 class RequestPairing:
     """The requests and responses that wait for their other half, from span to span."""
 
-    def __init__(self, flows: FlowTable) -> None:
-        """`flows` has the number of requests of each flow so far, and how many are open."""
+    def __init__(self, flows: FlowTable, size_max: int | None) -> None:
+        """`flows` has the number of requests of each flow so far, and how many are open.
+
+        Args: size_max: of the frames that wait, if their bytes are held.
+        """
         self._flows = flows
+        self._size_max = size_max
         self.pending = missing_requests(NO_NUMBERS)
         self._orphans = missing_responses(0)
         self.waiting_count = 0
@@ -118,10 +122,11 @@ class RequestPairing:
     ) -> tuple[RequestColumns, Ints, Ints, list[Pairs]]:
         """The rows that still wait, of all flows not more than the limit; the others are complete as they are."""
         self.waiting_count = len(open_) + len(waiting)
-        if self.waiting_count <= WAITING_MAX:
+        if self.waiting_count <= WAITING_MAX and self._size_max is None:
             return requests, open_, waiting, []
-        moments = requests.frame.completed_by[open_], responses.frame.completed_by[waiting]
-        is_dropped, is_left = find_oldest(*moments)
+        is_dropped, is_left = find_oldest(requests.frame.select(open_), responses.frame.select(waiting), self._size_max)
+        if not (is_dropped.any() or is_left.any()):
+            return requests, open_, waiting, []
         dropped, left, marks = open_[is_dropped], waiting[is_left], requests.marks.copy()
         marks[dropped] |= DROPPED
         np.subtract.at(self._flows.open_requests, requests.frame.side[dropped] >> 1, 1)

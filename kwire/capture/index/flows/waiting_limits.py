@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, find_groups
-from kwire.capture.index.flows.frame_columns import NO_ID
+from kwire.capture.index.flows.frame_columns import NO_ID, FrameColumns
 from kwire.capture.index.flows.matching import Matches, Pairs
 from kwire.capture.index.flows.message_columns import RequestColumns, ResponseColumns
 from kwire.capture.index.flows.request_numbers import RequestNumbers, find_early_pairs, running_sums
@@ -65,9 +65,16 @@ def limit_responses(responses: ResponseColumns, waiting: Ints) -> tuple[Ints, Pa
     return waiting[~is_dropped], pairs
 
 
-def find_oldest(asked: Ints, answered: Ints) -> tuple[Bools, Bools]:
-    """Which requests and responses are the oldest ones beyond `WAITING_MAX`. Args: the moments of each."""
-    moments = np.append(asked, answered)
+def find_oldest(asked: FrameColumns, answered: FrameColumns, size_max: int | None) -> tuple[Bools, Bools]:
+    """Which requests and responses are the oldest ones beyond `WAITING_MAX`, or beyond a size.
+
+    Args: size_max: of all that wait, with what each takes in memory; None where their bytes are not held.
+    """
+    moments = np.append(asked.completed_by, answered.completed_by)
+    newest_first = np.argsort(moments, kind="stable")[::-1]
     is_oldest = np.zeros(len(moments), dtype=np.bool_)
-    is_oldest[np.argsort(moments, kind="stable")[: max(0, len(moments) - WAITING_MAX)]] = True
-    return is_oldest[: len(asked)], is_oldest[len(asked) :]
+    is_oldest[newest_first[WAITING_MAX:]] = True
+    if size_max is not None:
+        size = np.append(asked.size, answered.size)[newest_first] + FRAME_COST
+        is_oldest[newest_first[np.cumsum(size) > size_max]] = True
+    return is_oldest[: len(asked.side)], is_oldest[len(asked.side) :]
