@@ -138,7 +138,7 @@ class _Evil:
         b"Pnobody\n.",
         b"cbuiltins\nbytearray\n(L70368744177664L\ntR.",
         b"{}\nckwire.capture.series.checkpoint\nStoredMethod\n(ckwire.capture.options\nOptions\nV__init__\ntR.",
-        b"{}\nckwire.capture.series.checkpoint\nStoredArray\n(V|O\n(L8L\ntB\x08\0\0\0AAAAAAAAtR.",
+        b"{}\nckwire.capture.series.checkpoint\nStoredArray\n(V|O\n(L1L\ntB\x08\0\0\0AAAAAAAAtR.",
         dump_checkpoint(open_series("messages", Options(), KeyLog("")))[:-20],
     ],
     ids=[
