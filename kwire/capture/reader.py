@@ -1,9 +1,8 @@
 """Read captures as outcomes, rows, Arrow record batches or a table: the entry points for commands, Spark and programs.
 
 `Options` state what is read, with an exchange filter on message headers. Regular files, which are unpacked if they are
-compressed, and bytes are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar` and
-`kwire.capture.traffic`), if numpy and pyarrow are installed. Pipes are read as a stream (`kwire.capture.pipeline`). The
-rows are the same.
+compressed, and bytes are indexed (`kwire.capture.index`); pipes are read once, part by part (`index.stream_index`).
+Rows are made column by column (`kwire.capture.columnar`, `kwire.capture.traffic`).
 """
 
 from __future__ import annotations

@@ -55,6 +55,8 @@ class StoredArray:
 
     def __new__(cls, kind: str, shape: tuple[int, ...], data: bytes) -> Any:
         """The array. Args: kind: its type, as numpy writes it."""
+        if np.dtype(kind).kind not in "biu":
+            raise pickle.UnpicklingError(f"arrays of {kind} are not allowed in a checkpoint")
         stored: npt.NDArray[Any] = np.ndarray(shape, kind, data)
         return stored.copy()
 
@@ -64,7 +66,7 @@ class StoredMethod:
 
     def __new__(cls, owner: object, name: str) -> Any:
         """The method."""
-        function = vars(type(owner))[name]
+        function = getattr(type(owner), name, None)
         if not type(owner).__module__.startswith(_PACKAGES) or not isinstance(function, FunctionType):
             raise pickle.UnpicklingError(f"{type(owner).__name__}.{name} is not allowed in a checkpoint")
         return MethodType(function, owner)

@@ -14,6 +14,7 @@ import numpy as np
 
 from kwire.capture.index.arrays import NO_NUMBERS, Ints
 from kwire.capture.index.flows.frame_columns import (
+    NO_WINDOW,
     BodyFragments,
     FileWindow,
     FragmentBuffer,
@@ -93,7 +94,7 @@ class FlowBuilder:
         self.flows = flows = FlowTable()
         self.tls = None if secrets is None else TlsStreams(flows, read, find_ends, settings, secrets)
         self._reads_clear = reads_clear
-        self._plaintext = FileWindow(0, b"")
+        self._plaintext = NO_WINDOW
         self._read_before = read
         if self.tls is not None:
             read = self._read
@@ -193,6 +194,9 @@ class FlowBuilder:
         else:
             pieces, window = plain, self._plaintext
         exchanges = self._read_pieces(pieces, window, closing)
+        self._plaintext = NO_WINDOW
+        for stage in (self._undecided, self._request_frames, self._response_frames):
+            stage.drop_window()
         return SpanResult(exchanges, self._fragments.drain_fragments(), self._limited_totals(), divided, plaintext)
 
     def _read_pieces(self, pieces: StreamPieces, window: FileWindow, closing: dict[int, FlowEnd]) -> ExchangeColumns:

@@ -31,6 +31,9 @@ class FileWindow(NamedTuple):
         return read(at, size)
 
 
+NO_WINDOW = FileWindow(0, b"")
+
+
 class FrameColumns(NamedTuple):
     """Frames, one row each; `side` and times as in `StreamPieces`.
 

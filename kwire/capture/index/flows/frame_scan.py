@@ -15,6 +15,7 @@ from kwire.capture.index.arrays import NO_NUMBERS, Bools, Ints, concatenate_rows
 from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
     NO_FRAMES,
+    NO_WINDOW,
     FileWindow,
     FindOpenRequests,
     FoundFrames,
@@ -51,6 +52,10 @@ class FrameScanner:
     def is_request(self) -> bool:
         """Whether these are the frames of requests."""
         return self._context.is_request
+
+    def drop_window(self) -> None:
+        """Drop the part of the file in memory, after a span."""
+        self._context.window = NO_WINDOW
 
     def take_gaps(self) -> list[StreamGapRow]:
         """Return the bytes that were lost or skipped since the last call, other than those inside a frame."""

@@ -15,7 +15,7 @@ from kwire.capture.index.flows.frame_columns import (
     DAMAGES,
     KIND_KEY,
     NO_ID,
-    FileWindow,
+    NO_WINDOW,
     FindOpenRequests,
     FragmentBuffer,
     MessageTimes,
@@ -59,7 +59,7 @@ class ScanContext:
         self.searches: dict[int, OpenSearch] = {}
         self.invalid_lengths: Counter[int] = Counter()
         self.gaps: list[StreamGapRow] = []
-        self.window = FileWindow(0, b"")
+        self.window = NO_WINDOW
         self._read = read
 
     def read(self, at: int, size: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture.index.arrays import concatenate_rows, group_starts
-from kwire.capture.index.flows.frame_columns import FileWindow, ReadAt
+from kwire.capture.index.flows.frame_columns import NO_WINDOW, FileWindow, ReadAt
 from kwire.capture.index.flows.other_connections import OtherConnections
 from kwire.capture.index.streams.flow_closing import FlowEnd
 from kwire.capture.index.streams.flow_table import FlowTable
@@ -46,7 +46,7 @@ class UndecidedFlows:
         self._flows = flows
         self._settings = settings
         self._read = read
-        self._window = FileWindow(0, b"")
+        self._window = NO_WINDOW
         self._find_ends = find_ends
         self._budget = UndecidedBudget()
         self._undecided: dict[int, _Undecided] = {}
@@ -77,6 +77,10 @@ class UndecidedFlows:
             return pieces
         pieces = concatenate_rows(pieces, *found)
         return pieces.select(np.lexsort((pieces.offset, pieces.side)))
+
+    def drop_window(self) -> None:
+        """Drop the part of the file in memory, after a span."""
+        self._window = NO_WINDOW
 
     def drop_flows(self, numbers: Collection[int]) -> None:
         """Do not decide these flows, which are read in another way."""

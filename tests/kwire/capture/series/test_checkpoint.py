@@ -23,7 +23,7 @@ from kwire.capture.series.open_series import open_series
 from kwire.capture.tls.key_log import KeyLog, read_key_logs
 from tests.support.capture_model.packet_dissection import dissect_packets
 from tests.support.captures.capture_files import build_pcap
-from tests.support.captures.index_captures import connection_with_exchanges, request_bytes
+from tests.support.captures.index_captures import connection_with_exchanges, request_bytes, response_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +106,20 @@ def test_a_checkpoint_of_connections_that_are_closed_is_small() -> None:
     assert closed < 400 * 80 + 10_000 < opened / 4
 
 
+def test_bytes_of_complete_messages_are_not_in_the_checkpoint() -> None:
+    series = open_series("messages", Options(), KeyLog(""))
+    connection = connection_with_exchanges(2)
+    for number in range(2, 60):
+        connection.exchange(request_bytes(number), response_bytes(number) + b"body of 100 times" * 100)
+    for _ in series.read_file(read_packets(build_pcap(connection.packets))):
+        pass
+
+    written = dump_checkpoint(series)
+
+    assert b"body of 100 times" not in written
+    assert len(written) < 20_000
+
+
 def test_a_checkpoint_of_generators_is_of_another_version() -> None:
     header, _, content = dump_checkpoint(open_series("messages", Options(), KeyLog(""))).partition(b"\n")
     attributes = json.loads(header)
@@ -138,7 +152,7 @@ class _Evil:
         b"Pnobody\n.",
         b"cbuiltins\nbytearray\n(L70368744177664L\ntR.",
         b"{}\nckwire.capture.series.checkpoint\nStoredMethod\n(ckwire.capture.options\nOptions\nV__init__\ntR.",
-        b"{}\nckwire.capture.series.checkpoint\nStoredArray\n(V|O\n(L8L\ntB\x08\0\0\0AAAAAAAAtR.",
+        b"{}\nckwire.capture.series.checkpoint\nStoredArray\n(V|O\n(L1L\ntB\x08\0\0\0AAAAAAAAtR.",
         dump_checkpoint(open_series("messages", Options(), KeyLog("")))[:-20],
     ],
     ids=[
