@@ -29,6 +29,10 @@ def test_a_release_that_is_not_stored_as_the_state_is_deleted_is_undone() -> Non
     run(4100000671)
 
 
+def test_a_leader_that_drops_and_loads_a_record_on_its_way_to_the_queue_sends_it_again() -> None:
+    run(4100001606)
+
+
 @pytest.mark.parametrize(
     "seed",
     [
