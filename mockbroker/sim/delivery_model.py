@@ -56,7 +56,8 @@ class DeliveryModel:
     delivery count for each. lost_completions: records that were stored as complete and are not any more, by a defect of
     4.3.0: only these are excused. altered_starts: start offsets that an administrator has requested. skipped_offsets:
     offsets that a load left out, where gaps are not read (4.0.0), or that the start has passed in a log whose bits have
-    flipped. completed_before: offsets that the share partition has completed before its state was created again.
+    flipped; skipped_ranges: those behind the end of that log. completed_before: offsets that the share partition has
+    completed before its state was created again.
     """
 
     key: ShareKey
@@ -69,6 +70,7 @@ class DeliveryModel:
     lost_completions: set[int] = field(default_factory=set)
     altered_starts: set[int] = field(default_factory=set)
     skipped_offsets: set[int] = field(default_factory=set)
+    skipped_ranges: list[range] = field(default_factory=list)
     completed_before: set[int] = field(default_factory=set)
     is_deleted: bool = False
     pending_alterations: int = 0
@@ -153,7 +155,8 @@ class DeliveryModel:
         """
         if self.last_start != -1 or self.first_offset is None or start_offset > self.first_offset:
             return False
-        return self.log_contents().present.isdisjoint(range(start_offset, self.first_offset))
+        passed = range(start_offset, self.first_offset)
+        return not any(offset in passed for offset in self.log_contents().present)
 
     def check_stored(self, stored: StoredState) -> None:
         """Check the stored state: completed records stay complete, except by the two defects of 4.3.0.
@@ -199,7 +202,7 @@ class DeliveryModel:
         contents = self.log_contents()
         first = contents.start if self.first_offset is None else max(contents.start, self.first_offset)
         for offset in range(first, contents.end if stuck_offset is None else min(contents.end, stuck_offset)):
-            if offset in contents.aborted or offset not in contents.present or offset in self.skipped_offsets:
+            if offset in contents.aborted or offset not in contents.present or self.is_skipped(offset):
                 continue
             if offset in contents.markers and not sends_markers:
                 continue
@@ -210,6 +213,10 @@ class DeliveryModel:
                 raise Violation(f"{self.key} offset {offset} was never delivered")
             if not record.may_be_complete and not self._is_completed_by_former(record, offset):
                 raise Violation(f"{self.key} offset {offset} is lost after delivery {record.delivery_count}")
+
+    def is_skipped(self, offset: int) -> bool:
+        """Whether a share partition has left out an offset, so that it is never delivered."""
+        return offset in self.skipped_offsets or any(offset in one for one in self.skipped_ranges)
 
     def _is_completed_by_former(self, record: DeliveredRecord, offset: int) -> bool:
         """Whether the share partition of a deleted state delivered it, whose writes to the new state are accepted."""

@@ -305,8 +305,8 @@ class Invariants:
                 return partition.start_offset
             if on == key and partition.window and not partition.can_acquire():
                 first, end = partition.window.first.first, partition.end_offset + 1
-                gap = set(range(partition.start_offset, first if first > partition.start_offset else end))
-                if gap <= lost:
+                gap = range(partition.start_offset, first if first > partition.start_offset else end)
+                if len(gap) <= len(lost) and lost.issuperset(gap):
                     self._count("stuck in a gap")
                     return partition.end_offset + 1
         return None

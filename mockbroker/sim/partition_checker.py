@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
@@ -284,9 +285,24 @@ class PartitionChecker:
             self._fail(start, f"is the start, which was {self._start}")
         if start > self._start:
             self._coverage.count("start moved")
-        for offset in range(max(self._start, log_start), start) if before is not None else ():
+        for offset in self._passed_offsets(before) if before is not None else ():
             self._check_skipped(offset, before.get(offset) if before else None)
         self._start = start
+
+    def _passed_offsets(self, before: dict[int, ObservedState]) -> Iterable[int]:
+        """The offsets that the start has passed.
+
+        A base offset of which a high bit has flipped is far behind the end of the log: what is between has no record
+        now, and what is written there later is not delivered.
+        """
+        passed = range(max(self._start, self._context.log_start), self.partition.start_offset)
+        if not self._context.has_flipped_bits:
+            return passed
+        end = max(passed.start, self._model.log_contents().end)
+        if end >= passed.stop:
+            return passed
+        self._model.skipped_ranges.append(range(end, passed.stop))
+        return [*range(passed.start, end), *(offset for offset in sorted(before) if end <= offset < passed.stop)]
 
     def _check_skipped(self, offset: int, was: ObservedState | None) -> None:
         """The start has moved over a record: the record must be complete, and stored as such."""
@@ -294,7 +310,7 @@ class PartitionChecker:
             return
         if was is not None and was.state is RecordState.ARCHIVING and not was.is_in_transition:
             return  # The queue has answered.
-        if was is None and offset in self._model.skipped_offsets:
+        if was is None and self._model.is_skipped(offset):
             return
         if was is None and offset in self._model.log_contents().lost:
             self._coverage.count("start passed a gap")

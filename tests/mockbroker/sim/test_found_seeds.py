@@ -29,6 +29,10 @@ def test_a_release_that_is_not_stored_as_the_state_is_deleted_is_undone() -> Non
     run(4100000671)
 
 
+def test_a_leader_that_drops_and_loads_a_record_on_its_way_to_the_queue_sends_it_again() -> None:
+    run(4100001606)
+
+
 @pytest.mark.parametrize(
     "seed",
     [
@@ -37,6 +41,7 @@ def test_a_release_that_is_not_stored_as_the_state_is_deleted_is_undone() -> Non
         pytest.param(3594481105, id="a topic without records is deleted"),
         pytest.param(1732471954, id="a write that waits for the disk delays the last records"),
         pytest.param(3710000249, id="a leader epoch is misread by the cleaner"),
+        pytest.param(4200000126, id="a damaged base offset is far behind the end of the log"),
         pytest.param(3300000017, id="a topic is created again under its name after a clean start"),
     ],
 )

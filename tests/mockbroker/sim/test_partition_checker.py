@@ -45,6 +45,15 @@ def test_a_leader_that_reads_a_damaged_base_offset_begins_after_the_records_befo
     assert model.skipped_offsets == set(range(8))
 
 
+def test_a_damaged_base_offset_can_be_far_behind_the_end_of_the_log() -> None:
+    partition, model, checker = _checked()
+    acquire_records(partition, "m", spans(f"{1 << 45}-{(1 << 45) + 1}"), now_ms=0, fetch_offset=0)
+    checker.check(_context(has_flipped_bits=True))
+
+    assert model.skipped_offsets == set(range(10))
+    assert [model.is_skipped(offset) for offset in (9, 10, (1 << 45) - 1, 1 << 45)] == [True, True, True, False]
+
+
 def test_a_start_that_passes_records_of_a_sound_log_is_a_violation() -> None:
     partition, _, checker = _checked()
     acquire_records(partition, "m", spans("8-9"), now_ms=0, fetch_offset=0)
