@@ -1,7 +1,7 @@
 """Reader of packet captures: rows of every Kafka request with its response, latency and errors, and of lost data.
 
-`reader` is the entry point. `index` finds where everything is: packets, connections, pieces of streams, frames, exchanges.
-`columnar` and `traffic` make rows of it, many at once; what columns cannot hold are objects of `kafka` and `model`, whose
+`reader` is the entry point. `index` finds where everything is: packets, connections, pieces of streams, frames,
+exchanges. `columnar` and `traffic` make rows of it; what columns cannot hold are objects of `kafka` and `model`, whose
 rows `rows` builds. `files`, `network`, `tcp` and `tls` know the formats. ARCHITECTURE.md shows the way of a packet.
 """
 
