@@ -1,7 +1,7 @@
 """Read packets of one pair of endpoints one by one: which connections they belong to, and the pieces of the streams.
 
-It has the rules of `kwire.capture.tcp.reassembly`. Where nothing is unusual, they are computed for many packets at once
-(`reassembly`, `stream_starts`, `connection_control`); the state between spans is the same.
+Where nothing is unusual, its rules are computed for many packets at once (`reassembly`, `stream_starts`,
+`connection_control`); the state between spans is the same.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ class FlowTable:
     The class has the initial rows of one flow; each table has columns of its own. pair: of endpoints. epoch: how
     many connections the pair had before. numbered_in: twice the span in which the flow got its number, and one more
     if `connection_walk` gave it. opener: the side that opened the connection, then the client. is_irregular:
-    whether `connection_walk` reads its packets of the span. strays, data_ts: `strays` and `last_data_ts` of
-    `tcp.reassembly`, while the flow is irregular. detection: whether the client is known (`undecided_flows`).
-    decided_at: the moment at which it was found, if that was after its first bytes. fin_side: which side
-    sent the first FIN, -1 if none did. closed_by: the packet that
-    shows an ended connection to be over. syns: which SYNs a side sent. starts_known: whether `start_seq` is known
+    whether `connection_walk` reads its packets of the span. strays, data_ts: while the flow is irregular, the packets
+    since new bytes that are far behind, and the time of the latest new bytes. detection: whether the client is
+    known (`undecided_flows`). decided_at: the moment at which it was found, if that was after its first bytes.
+    fin_side: which side sent the first FIN, -1 if none did. closed_by: the packet that shows an ended connection to be
+    over. syns: which SYNs a side sent. starts_known: whether `start_seq` is known
     from a SYN, or is the lowest number that was seen. plain_starts_known: the same of what was decrypted, -1 for
     other streams. known_from: the first packet for which the start is known. acked_ts, fin_ts: of the packets that
     showed `acked_seq` and `fin_seq`. has_frames: whether frames were looked for.
