@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.files.source import source_name
 from kwire.capture.kafka.exchange import TrafficRow
-from kwire.capture.kafka.topic_names import TopicNames
-from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
 from kwire.capture.model import StreamGap
 from kwire.capture.optional_dependencies import has_captures, require_pyarrow
 from kwire.capture.options import Options
@@ -281,23 +279,17 @@ def collect_topic_names(sources: Iterable[Source], options: Options, *, cache: s
     Args: cache: where indexes are stored, `beside` or a folder; None stores none.
     """
     for source in sources:
-        index = open_index(source, cache, unpacked_size_max=options.unpacked_size_max)
-        if index is None:
-            names = collect_topic_names_from_stream(source, options)
-        else:
-            from kwire.capture.columnar.topic_name_scan import find_topic_names
-
-            names = find_topic_names(index, options)
+        names = find_topic_names(source, options, cache=cache)
         options = replace(options, topics=names)
     return dict(options.topics)
 
 
-def collect_topic_names_from_stream(source: Source, options: Options) -> dict[str, str]:
-    """The same of one capture that is read as a stream."""
-    names = TopicNames(options.topics)
-    for outcome in read_outcomes(source, options_for_topic_names(options)):
-        learn_topic_names(outcome, names, options.edition)
-    return names.names_by_id()
+def find_topic_names(source: Source, options: Options, *, cache: str | None = None) -> dict[str, str]:
+    """The same of one capture."""
+    from kwire.capture.columnar import topic_name_scan
+
+    index = open_index(source, cache, unpacked_size_max=options.unpacked_size_max) or _stream_index(source, options)
+    return topic_name_scan.find_topic_names(index, options)
 
 
 def open_index(source: Source, cache: str | None = None, *, unpacked_size_max: int | None = None) -> Index | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def find_topic_names(index: Index, options: Options) -> dict[str, str]:
-    """The topic names by id, with those of the options; as `collect_topic_names_from_stream`, but faster."""
+    """The topic names by id, with those of the options."""
     names = TopicNames(options.topics)
     naming_options = options_for_topic_names(options)
     reader = ColumnarReader(index, None, naming_options)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from kwire.capture.files.source import Source, source_name
 from kwire.capture.kafka.exchange import Outcome
+from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
 from kwire.capture.model import CaptureIssue, FlowClosed, Row, Segment
 from kwire.capture.options import Options
 from kwire.capture.pipeline import make_row_builder, merge_issues, order_rows
@@ -56,3 +58,11 @@ def rows_from_segments(
         return traffic_rows.read_traffic_rows(segments, level, options.name or file, options, keys)
     make_rows = make_row_builder(level, options.name or file, options)
     return order_rows(outcomes_from_segments(segments, options, keys, level), make_rows)
+
+
+def read_topic_names(source: Source, options: Options) -> dict[str, str]:
+    """The topic names by id in a capture, with those of the options."""
+    names = TopicNames(options.topics)
+    for outcome in read_outcomes(source, options_for_topic_names(options)):
+        learn_topic_names(outcome, names, options.edition)
+    return names.names_by_id()

@@ -12,7 +12,7 @@ from kwire.capture.columnar.topic_name_scan import find_topic_names
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.kafka.topic_naming import topic_naming_messages
 from kwire.capture.options import Options
-from kwire.capture.reader import collect_topic_names_from_stream
+from tests.support.capture_model.pipeline import read_topic_names
 from tests.support.captures.capture_files import CAPTURES, build_pcap, read_ip_packets
 
 FILES = sorted(CAPTURES.glob("*.pcap*"))
@@ -20,7 +20,7 @@ FILES = sorted(CAPTURES.glob("*.pcap*"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_index_finds_the_same_topic_names_as_the_stream(file: Path) -> None:
-    assert find_topic_names(index.open_index(file), Options()) == collect_topic_names_from_stream(file, Options())
+    assert find_topic_names(index.open_index(file), Options()) == read_topic_names(file, Options())
 
 
 def test_names_of_the_options_are_included() -> None:
@@ -47,7 +47,7 @@ def test_cut_exchanges_of_other_apis_are_not_decoded(monkeypatch: pytest.MonkeyP
     file = build_pcap(packets)
     names = find_topic_names(index.build_index(file), Options())
 
-    assert names == collect_topic_names_from_stream(file, Options())
+    assert names == read_topic_names(file, Options())
     assert built
     naming = {name.removesuffix("Request").removesuffix("Response") for name in topic_naming_messages()}
     assert {name.removesuffix("Request") for name in built} <= naming

@@ -14,7 +14,7 @@ import pytest
 
 from kwire.capture.export.excerpt import Excerpt
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.index import stream_index
+from kwire.capture.index.scan import stream_headers
 from kwire.capture.kafka.exchange import Exchange, Outcome
 from kwire.capture.model import NO_PACKET, NoPacket, Packet
 from kwire.capture.options import Options
@@ -82,8 +82,8 @@ def has_problem(outcome: Outcome) -> bool:
 def test_excerpts_have_the_same_bytes_as_those_of_the_model(
     part_size: int, choose: Callable[[Outcome], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_index, "_COUNT_FIRST", part_size)
-    monkeypatch.setattr(stream_index, "_COUNT_MAX", 2 * part_size)
+    monkeypatch.setattr(stream_headers, "_COUNT_FIRST", part_size)
+    monkeypatch.setattr(stream_headers, "_COUNT_MAX", 2 * part_size)
     captures = [("share", SHARE.read_bytes())]
     captures += [mutate_capture(random.Random(seed))[:2] for seed in range(MUTATED_COUNT)]
 

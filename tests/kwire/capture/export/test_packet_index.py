@@ -12,8 +12,8 @@ from kwire.capture.export import packet_index
 from kwire.capture.export.excerpt import Excerpt
 from kwire.capture.export.packet_index import PacketIndex
 from kwire.capture.files.packet_reader import read_packets
-from kwire.capture.index import stream_index
 from kwire.capture.index.column_schema import UNANSWERED_PART
+from kwire.capture.index.scan import stream_headers
 from kwire.capture.options import Options
 from kwire.capture.tls.key_log import KeyLog
 from kwire.headers import encode_request, encode_response
@@ -25,8 +25,8 @@ PART_SIZE = 10
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_index, "_COUNT_FIRST", PART_SIZE)
-    monkeypatch.setattr(stream_index, "_COUNT_MAX", PART_SIZE)
+    monkeypatch.setattr(stream_headers, "_COUNT_FIRST", PART_SIZE)
+    monkeypatch.setattr(stream_headers, "_COUNT_MAX", PART_SIZE)
 
 
 def request_frame(number: int) -> bytes:

@@ -16,13 +16,13 @@ from kwire.capture.index.rebuilt import RebuiltIndex, rebuild_flows
 from kwire.capture.options import Options
 from kwire.capture.reader import (
     collect_topic_names,
-    collect_topic_names_from_stream,
     read_batches,
     read_flow_batches,
     read_rows,
 )
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 from tests.kwire.capture.index.flows.test_damaged_flows import damage
+from tests.support.capture_model.pipeline import read_topic_names
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,
@@ -106,7 +106,7 @@ def test_real_traffic_is_read_by_columns(level: str) -> None:
     assert set(read_kinds(capture, key_log)) == {("tls", "kafka")}
     assert len(assert_rows_of_pipeline(capture, level, options)) >= 2
     names = collect_topic_names([capture], options)
-    assert names == collect_topic_names_from_stream(capture, options) != {}
+    assert names == read_topic_names(capture, options) != {}
 
 
 @pytest.mark.parametrize("number", range(len(SUITES)))

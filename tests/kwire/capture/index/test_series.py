@@ -16,10 +16,13 @@ from kwire.capture.index.series import SeriesIndex
 from kwire.capture.options import Options
 from kwire.capture.reader import read_flow_batches
 from kwire.capture.rows.columns import level_columns
+from kwire.capture.rows.file_names import assign_file_names
+from kwire.capture.rows.levels import TRAFFIC_LEVELS
 from kwire.capture.rows.record_batches import make_record_batch, selected_columns
 from kwire.capture.tls.key_log import KeyLog
 from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.capture_model.series_state import PipelineState
+from tests.support.capture_model.traffic_rows import read_traffic_rows
 from tests.support.captures.capture_files import CapturedPacket, build_pcap, read_ip_packets
 from tests.support.captures.index_captures import (
     FILES,
@@ -55,10 +58,14 @@ def read(found: Sequence[Index], flows: Flows, level: str, names: Names = None) 
 
 def read_as_stream(found: Sequence[Index], flows: Flows, level: str, names: Names = None) -> list[dict[str, object]]:
     """The rows of the streaming pipeline, which continues from file to file."""
-    pipeline = PipelineState(level, Options(), KeyLog(""))
-    pipeline.files.extend((each.first_ts, each.file) for each in found)
-    outcomes = chain(pipeline.outcomes(read_segments(found, flows, issues=False)), pipeline.close())
-    rows = list(pipeline.rows(found[0].file, outcomes))
+    files = [(each.first_ts, each.file) for each in found]
+    segments = read_segments(found, flows, issues=False)
+    if level in TRAFFIC_LEVELS:
+        rows = list(assign_file_names(read_traffic_rows(segments, level, found[0].file, Options(), KeyLog("")), files))
+    else:
+        pipeline = PipelineState(level, Options(), KeyLog(""))
+        pipeline.files.extend(files)
+        rows = list(pipeline.rows(found[0].file, chain(pipeline.outcomes(segments), pipeline.close())))
     found_rows: list[dict[str, object]] = make_record_batch(rows, level, selected_columns(level, names)).to_pylist()
     return found_rows
 

@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from kwire.capture.index.flows import flow_pairing, pairing, pending_requests, waiting_limits
-from kwire.capture.kafka import exchange_pairing
 from kwire.capture.model import Row
 from kwire.capture.options import Options
 from kwire.capture.reader import read_batches
+from tests.support.capture_model import exchange_pairing as model_pairing
 from tests.support.captures.capture_files import CapturedConnection, build_pcap
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
@@ -30,7 +30,7 @@ both_span_sizes = pytest.mark.parametrize("span_size", [SPAN_SIZE, 100], indirec
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three open requests and two early responses of a connection may wait."""
-    for module in (exchange_pairing, flow_pairing, pending_requests, waiting_limits):
+    for module in (model_pairing, flow_pairing, pending_requests, waiting_limits):
         monkeypatch.setattr(module, "PENDING_REQUESTS_MAX", 3)
         monkeypatch.setattr(module, "ORPHANS_MAX", 2)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kwire.capture.index.scan.spans import SPAN_SIZE
 from kwire.capture.index.streams import segment_walk
-from tests.support.capture_model import tcp_stream
+from kwire.capture.tcp import stream_limits
 from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
 from tests.support.captures.index_captures import (
     assert_rows_of_pipeline,
@@ -89,7 +89,7 @@ def test_a_gap_with_many_segments_after_it_is_given_up(span_size: int, monkeypat
     for name, value in (("BUFFERED_COUNT_MAX", 100), ("BUFFERED_SIZE_MAX", 30_000)):
         with monkeypatch.context() as patched:
             patched.setattr(segment_walk, name, value)
-            patched.setattr(tcp_stream, name, value)
+            patched.setattr(stream_limits, name, value)
             capture = build_pcap(move_packet(requests(id_size=300), 10, 300))
             assert count_flows(capture) == 1
             assert_rows_of_pipeline(capture)
