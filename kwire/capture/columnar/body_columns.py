@@ -147,7 +147,7 @@ class BodyColumns:
         if name in {"error_code", "throttle_ms"}:
             is_present = self._has_response if name == "error_code" else self._has_throttle
             values = self._error if name == "error_code" else self._throttle
-            return pa.array(values[rows].astype(kind.to_pandas_dtype()), type=kind, mask=~is_present[rows])
+            return pa.array(values[rows].astype(str(kind)), type=kind, mask=~is_present[rows])
         if name == "error_name":
             codes, inverse = np.unique(self._error[rows], return_inverse=True)
             names = pa.array([name_of(code) for code in codes.tolist()], type=kind)

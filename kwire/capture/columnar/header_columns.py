@@ -151,7 +151,7 @@ def _to_array(values: Ints, kind: pa.DataType, mask: Bools | None = None) -> pa.
         return pa.array(values, type=pa.int64(), mask=mask).view(kind)
     if mask is not None:
         values = np.where(mask, 0, values)
-    return pa.array(values.astype(kind.to_pandas_dtype()), type=kind, mask=mask)
+    return pa.array(values.astype(str(kind)), type=kind, mask=mask)
 
 
 @cache

@@ -188,7 +188,7 @@ def int_array(values: Ints, kind: pa.DataType, is_null: Bools | None = None) -> 
     """A column of integers. Args: is_null: where there is none."""
     if is_null is not None:
         values = np.where(is_null, 0, values)
-    return pa.array(values.astype(kind.to_pandas_dtype()), type=kind, mask=is_null)
+    return pa.array(values.astype(str(kind)), type=kind, mask=is_null)
 
 
 def error_names(codes: Ints, is_null: Bools | None = None) -> pa.Array:
