@@ -8,6 +8,7 @@ import pytest
 
 from kwire.capture.model import Row
 from tests.kwire.capture import mutations
+from tests.support.capture_model import pipeline
 from tests.support.captures.mutated_captures import FILE_DAMAGE, PACKET_DAMAGE, mutate_capture
 
 
@@ -37,7 +38,7 @@ def test_rows_that_differ_and_errors_are_violations(monkeypatch: pytest.MonkeyPa
         raise IndexError("a place that is not there")
 
     numbers = range(20)
-    monkeypatch.setattr(mutations, "read_rows", read_nothing)
+    monkeypatch.setattr(pipeline, "read_rows", read_nothing)
     assert any("differ" in each for each in mutations.check_numbers(7, numbers, float("inf")).violations)
     monkeypatch.setattr(mutations, "read_batches", fail)
     failed = mutations.check_numbers(7, numbers, float("inf")).violations

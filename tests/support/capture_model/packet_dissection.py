@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from kwire.capture.model import CaptureIssue, Endpoint, Packet, Segment
+from kwire.capture.network import packet_copies
 from kwire.capture.network.packet_copies import (
-    DISTANCE_MAX,
     IDENTIFICATION_SHIFT,
     MARKED_NS,
     NO_MARK,
@@ -65,12 +65,12 @@ class CopyFilter:
         latest = self._latest
         before = latest.pop(key, None)
         latest[key] = number, segment.ts
-        if len(latest) > DISTANCE_MAX:
+        if len(latest) > packet_copies.DISTANCE_MAX:
             del latest[next(iter(latest))]
         if before is None:
             return False
         time_max = MARKED_NS if has_identification else UNMARKED_NS
-        if not (0 < number - before[0] <= DISTANCE_MAX and abs(segment.ts - before[1]) <= time_max):
+        if not (0 < number - before[0] <= packet_copies.DISTANCE_MAX and abs(segment.ts - before[1]) <= time_max):
             return False
         self._first = self._first or segment
         self._count += 1

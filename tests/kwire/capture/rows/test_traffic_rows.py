@@ -14,8 +14,8 @@ import pytest
 from kwire.capture.export.pcapng_writer import TcpConversation
 from kwire.capture.model import Row
 from kwire.capture.reader import read_rows
+from kwire.capture.traffic import packet_batches
 from tests.support import needs
-from tests.support.capture_model import traffic_rows
 from tests.support.captures.capture_files import (
     CAPTURES,
     CapturedConnection,
@@ -250,7 +250,7 @@ def test_packets_wait_for_the_client_side_up_to_a_limit(monkeypatch: pytest.Monk
     packets = exchange_packets(3)[4:]
 
     assert [row["from_client"] for row in packet_rows(packets)][:3] == [False, True, False]
-    monkeypatch.setattr(traffic_rows, "PENDING_PACKETS_MAX", 0)
+    monkeypatch.setattr(packet_batches, "PENDING_PACKETS_MAX", 0)
     hasty = packet_rows(packets)
     assert hasty[0]["from_client"] is None
     assert [row["number"] for row in hasty] == list(range(1, len(packets) + 1))

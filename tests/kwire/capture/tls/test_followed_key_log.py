@@ -10,7 +10,7 @@ import pytest
 
 from kwire.capture.files.source import KeyLogSink
 from kwire.capture.kafka.exchange import Exchange
-from kwire.capture.model import CaptureIssue, NonKafkaConnection, Packet
+from kwire.capture.model import NO_PACKET, CaptureIssue, NonKafkaConnection, NoPacket, Packet
 from kwire.capture.options import Options
 from kwire.capture.reader import read_outcomes
 from kwire.capture.tls import tls_session
@@ -32,9 +32,10 @@ class GrowingSource:
         self._key_log = key_log
         self._before = before
 
-    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue]:
-        """The packets, numbered from 1."""
+    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue | NoPacket]:
+        """The packets, numbered from 1; each has to be waited for."""
         for number, each in enumerate(self._packets, 1):
+            yield NO_PACKET
             if number == self._before:
                 self._path.write_text(self._key_log)
             yield Packet(number, each.ts, 101, each.data, len(each.data))

@@ -16,6 +16,7 @@ from kwire.capture.reader import read_batches, read_flow_batches, read_rows
 from kwire.capture.rows.columns import level_columns
 from kwire.capture.rows.record_batches import make_record_batch
 from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
+from kwire.capture.traffic import packet_batches
 from tests.support.capture_model import traffic_rows
 from tests.support.capture_model.indexed_segments import read_segments
 from tests.support.capture_model.pipeline import rows_from_segments
@@ -140,6 +141,7 @@ def test_packets_wait_for_their_client_up_to_the_limit(monkeypatch: pytest.Monke
     capture = build_pcap(packets)
 
     for limit, is_known in ((100, True), (24, True), (23, False), (0, False)):
-        monkeypatch.setattr(traffic_rows, "PENDING_PACKETS_MAX", limit)
+        for module in (traffic_rows, packet_batches):
+            monkeypatch.setattr(module, "PENDING_PACKETS_MAX", limit)
         rows = assert_rows_of_tracker(capture, "packets")
         assert (rows[0]["from_client"] is not None) is is_known
