@@ -152,8 +152,8 @@ class ColumnarReader:
         assert isinstance(self.index, StreamIndex)
         for part, exchanges in self.read_parts():
             found = merge(
-                self.exchange_builder.build_exchanges(exchanges),
                 self.numbered_outcomes(part, issues=True),
+                self.exchange_builder.build_exchanges(exchanges),
                 self._numbered_ends(self.index),
                 key=itemgetter(0),
             )
