@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,21 +13,20 @@ import pytest
 from kwire.capture import read_rows
 
 
-def _run(folder: Path, text: str, *options: str) -> str:
+def _run(folder: Path, text: str, *options: str, plugins: tuple[str, ...] | None = ()) -> str:
+    """Run pytest on a file of this text. Returns: what it prints.
+
+    plugins: beside that of mockbroker, by module; None: all that are installed, as a user has them. They take a third
+    of the time.
+    """
     (folder / "test_it.py").write_text(text, "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        "/dev/null",
-        "test_it.py",
-        *options,
-    ]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    chosen = None if plugins is None else ("mockbroker.pytest_plugin", *plugins)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "test_it.py"]
+    command += options
+    for name in chosen or ():
+        command += ["-p", name]
+    env = {**os.environ, **({} if chosen is None else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
 
 
 def test_the_options_of_module_class_and_function_are_merged(tmp_path: Path) -> None:
@@ -45,6 +45,7 @@ class TestIt:
         assert len(kafka.bootstrap_servers.split(",")) == 3
         assert {topic.name: len(topic.partitions) for topic in topics} == {"a": 1, "b": 2, "c": 3}
 """,
+        plugins=None,
     )
 
     assert "1 passed" in printed, printed
@@ -203,7 +204,7 @@ def test_a_shared_cluster_is_reset_after_each_test(tmp_path: Path, fixture: str)
 
 
 def test_shared_clusters_work_in_parallel_processes(tmp_path: Path) -> None:
-    printed = _run(tmp_path, SHARED.replace("FIXTURE", "kafka_module"), "-p", "xdist", "-n", "2")
+    printed = _run(tmp_path, SHARED.replace("FIXTURE", "kafka_module"), "-n", "2", plugins=("xdist.plugin",))
 
     assert "3 passed" in printed, printed
 
@@ -296,6 +297,7 @@ def test_it():
     own = {name for name in rewritten if name.startswith(("kwire", "mockbroker"))}
     assert own <= {"mockbroker", "mockbroker.pytest_plugin"}
 """,
+        plugins=None,
     )
 
     assert "1 passed" in printed, printed
