@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tools.structure import ROOT, handwritten_modules
@@ -37,6 +38,7 @@ def module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@cache
 def imported_modules(path: str) -> set[str]:
     """Names that a file imports, with each `from a import b` as both `a` and `a.b`."""
     names: set[str] = set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from kwire.errors import SchemaError
@@ -20,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ("kwire/messages", "kwire/records/coordinator", "kwire/records/metadata")
 
 
-def render_all() -> dict[str, str]:
+@cache
+def render_all() -> Mapping[str, str]:
     """Every generated file: its path below the root, and its text."""
     files = {"kwire/error_codes.py": error_codes.render_error_codes()}
     modules = plan_modules()
