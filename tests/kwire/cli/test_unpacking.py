@@ -18,7 +18,7 @@ from tests.support.cli.commands import TerminalStream
 def bomb(tmp_path: Path) -> Path:
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     path = tmp_path / "bomb.pcap.gz"
-    path.write_bytes(gzip.compress(head + struct.pack("<IIII", 1, 1, 0, 0) * (1 << 18)))
+    path.write_bytes(gzip.compress(head + struct.pack("<IIII", 1, 1, 0, 0) * (1 << 17)))
     return path
 
 
