@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from mockbroker.state.share.in_flight_batch import TRANSITIONS, RecordState
@@ -108,6 +109,7 @@ def _diagram() -> str:
     return "\n".join([*lines, "```", ""])
 
 
+@cache
 def _tests_by_rule() -> dict[str, list[str]]:
     """Rule number -> tests whose name or docstring cites it."""
     names_by_rule: dict[str, list[str]] = defaultdict(list)
