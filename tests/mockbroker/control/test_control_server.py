@@ -15,7 +15,7 @@ from kwire import MissingExtra
 from mockbroker import Cluster, ConfigError, cli
 from mockbroker.control import options
 from tests.support.brokers.control_client import ControlClient
-from tests.support.brokers.threads import cluster_threads
+from tests.support.brokers.threads import cluster_threads, threads_that_stay
 from tests.support.stubborn_clients import OF_CONTROL, OpenClient, stop_within_limit
 
 
@@ -30,7 +30,7 @@ def test_a_cluster_has_a_control_while_it_runs() -> None:
         _ = cluster.control_url
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
-    assert cluster_threads() <= before
+    assert threads_that_stay(before) == set()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_control_that_nobody_uses_ends_with_its_cluster() -> None:
         url = cluster.control_url
         assert cluster_threads() - before
 
-    assert cluster_threads() <= before
+    assert threads_that_stay(before) == set()
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
 
@@ -160,4 +160,4 @@ def test_a_cluster_stops_though_a_client_of_its_control_does_not_end_its_connect
     with Cluster(control=0, stop_grace_ms=100) as cluster, open_client(cluster):
         stop_within_limit(cluster)
 
-    assert cluster_threads() <= before
+    assert threads_that_stay(before) == set()

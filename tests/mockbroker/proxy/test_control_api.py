@@ -17,7 +17,7 @@ from mockbroker import Cluster, ConfigError, Proxy, WaitTimeout
 from mockbroker.control.routes import OPERATIONS
 from mockbroker.proxy.control_api import PROXY_API
 from tests.support.brokers.control_client import ControlClient, description
-from tests.support.brokers.threads import cluster_threads
+from tests.support.brokers.threads import cluster_threads, threads_that_stay
 from tests.support.browser import Browser
 
 FAULT = {"when": {"api": "ListGroups", "times": 1}, "then": {"error": "COORDINATOR_NOT_AVAILABLE"}}
@@ -217,7 +217,7 @@ def test_the_control_ends_with_its_proxy_and_asks_for_its_token(cluster: Cluster
             Proxy(upstream, control=port).start()
 
     assert statuses == [401, 200]
-    assert cluster_threads() <= before
+    assert threads_that_stay(before) == set()
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
     with pytest.raises(RuntimeError, match="control=0"):

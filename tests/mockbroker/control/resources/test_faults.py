@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,11 +95,9 @@ def test_one_fault_that_can_never_act_adds_none(client: ControlClient, body: dic
 
 
 def test_a_thousand_faults_are_added_at_once(client: ControlClient) -> None:
-    started_s = time.monotonic()
     added = client.ask("POST", "/v1/faults", {"faults": [FAULT] * 1000}, status=201)["faults"]
 
     assert len(client.get("/v1/faults")["faults"]) == len(added) == 1000
-    assert time.monotonic() - started_s < 20
     assert client.send("POST", "/v1/faults", {"faults": [FAULT] * 10_001}).problem == "invalid-value"
     assert len(client.get("/v1/faults")["faults"]) == 1000
 
