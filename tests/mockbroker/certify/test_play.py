@@ -262,10 +262,11 @@ def _break_down() -> None:
 
 
 def _wait_for_background(behaviour: Callable[[], object]) -> Function:
-    """A case that waits for a request that a call in the background would have sent."""
+    """A case that waits for a request that a call in the background, which fails, would have sent."""
 
     def function(run: CaseRun) -> None:
         run.in_background(behaviour)
+        run.wire.wait_until(lambda: run.background_errors)  # On a busy machine that takes longer than the next wait.
         run.wire.wait_for_request("Produce", timeout_s=0.3)
 
     return function
