@@ -12,6 +12,7 @@ from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.dead_letters import DeadLetterChecker
 from mockbroker.sim.delivery_model import NO_EFFECT, REJECT, RENEW, TERMINAL_TYPES, DeliveryModel, DeliveryModels
 from mockbroker.sim.ended_sessions import find_held, is_undone
+from mockbroker.sim.full_windows import is_full_for_ever
 from mockbroker.sim.logs.log_contents import LogContentsReader
 from mockbroker.sim.logs.observed_logs import ObservedLogs
 from mockbroker.sim.logs.state_topic import ControlRecords, StateTopic, StoredStart
@@ -285,12 +286,10 @@ class Invariants:
         """The offset from which on a share partition delivers nothing, None if it is not stuck.
 
         Defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets): neither the
-        gap window of a load that begins below it, nor records below it that a strict limit has left available. A start
-        that a load finds in a gap of the log has no batch to move over (canMoveStartOffset): it stays, until the window
-        is full. And a gap of the stored state whose records compaction has removed is read for ever if a read finds
-        nothing else to acquire: its gap window does not move then (SharePartition.acquire). A full window whose records
-        compaction has removed stays in its place: archiveRecords moves no start. 4.0.0 looks for ever for records that
-        compaction has removed.
+        gap window of a load that begins below it, nor records below it that a strict limit has left available. A gap of
+        the stored state whose records compaction has removed is read for ever if a read finds nothing else to acquire:
+        its gap window does not move then (SharePartition.acquire). A full window: see `is_full_for_ever`. 4.0.0 looks
+        for ever for records that compaction has removed.
         """
         log_start = self._logs.find_start(key[1:])
         lost = self._log_reader.read_contents(key[1:]).lost
@@ -303,12 +302,9 @@ class Invariants:
             if on == key and looks_in_gap and partition.next_fetch_offset() in lost:
                 self._count("stuck in a gap")
                 return partition.start_offset
-            if on == key and partition.window and not partition.can_acquire():
-                first, end = partition.window.first.first, partition.end_offset + 1
-                gap = range(partition.start_offset, first if first > partition.start_offset else end)
-                if len(gap) <= len(lost) and lost.issuperset(gap):
-                    self._count("stuck in a gap")
-                    return partition.end_offset + 1
+            if on == key and is_full_for_ever(partition, lost):
+                self._count("stuck in a gap")
+                return partition.end_offset + 1
         return None
 
     def _check_partition(

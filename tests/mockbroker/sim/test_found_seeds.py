@@ -25,6 +25,10 @@ def test_a_record_that_is_compacted_while_its_release_is_written_may_be_archived
     run(2026115557)
 
 
+def test_a_full_window_whose_first_records_are_compacted_and_the_others_complete_stays() -> None:
+    run(4300000028, release="4.3")
+
+
 def test_a_release_that_is_not_stored_as_the_state_is_deleted_is_undone() -> None:
     run(4100000671)
 
