@@ -47,7 +47,7 @@ class FetchedPartition(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes of records."""
-        return sum(batch.size for batch in self.batches)
+        return sum(batch.size for batch in self.batches) if self.batches else 0
 
     @property
     def is_urgent(self) -> bool:

@@ -59,6 +59,8 @@ class LedPartition:
 
     def _read_batches(self, offset: int, bytes_max: int, *, min_one: bool) -> list[StoredBatch]:
         log = self.log
+        if offset == log.end_offset:
+            return []  # Most reads: a follower that has everything asks again and again.
         found = log.read(offset, bytes_max, min_one=min_one, up_to=log.end_offset).batches
         if log.hidden_batches is not None:
             found, size = [], 0  # Readers skip hidden batches; replicas have them.
