@@ -46,7 +46,8 @@ _MEMORY_GROWTH_MAX = 256 << 20
 _WARM_UP_COUNT = 50
 _SHOWN_MAX = 20
 _SPAN_SIZES = (4_096, 16_384, 24 << 20)
-_PIECE_SIZES = (100, 3_000, 100_000)
+#: In how many pieces a stream comes; each costs some milliseconds, so it is seldom packet by packet.
+_PIECE_COUNTS = (*(1, 2, 3, 5) * 6, 300)
 _KEYS = (CAPTURES / "small_tlskey.keys").read_text("latin-1")
 _OPTIONS = (
     Options(bodies=False, sessions=False),
@@ -85,7 +86,8 @@ def check_capture(capture: MutatedCapture, chance: random.Random) -> Iterator[st
         return batch_rows(read_batches(capture.data, level, options))
 
     def read_stream() -> Rows:
-        source = PieceSource(capture.data, chance, chance.choice(_PIECE_SIZES))
+        largest = 2 * len(capture.data) // chance.choice(_PIECE_COUNTS)
+        source = PieceSource(capture.data, chance, max(largest, 100))
         return batch_rows(read_batches(source, level, options))
 
     def read_model() -> Rows:
